@@ -1,9 +1,13 @@
 // What outlives a step, parameters, their gradients and what the optimiser keeps: buckets, their checks and reductions.
 
 #include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "partition/emitter.h"
+#include "partition/emission.h"
 #include "partition/task_work.h"
 
 namespace colonnade::partition {
@@ -15,144 +19,61 @@ using program::Lifetime;
 using program::Member;
 using program::Region;
 
-}  // namespace
+// In what a bucket of weights, of gradients and of momenta differ.
+struct BucketRole {
+  std::string suffix;  // of names
+  Lifetime lifetime;
+  bool laid_out_as_weights = false;  // member by member
+  bool updated_parts_alone = false;  // holds no parts of the bucket but those that its position updates
+};
 
-int64_t Emitter::PartsOf(int bucket) const {
-  const GradientBucket& of = lowering_.buckets[bucket];
-  return lowering_.plan.reduction == Reduction::kSharded ? lowering_.ReductionSize(of) : of.pieces;
+int MemberIndex(const Lowering& lowering, int bucket, int position) {
+  return lowering.plan.mesh.IndexInGroup(position, lowering.buckets[bucket].axes);
 }
 
-int Emitter::MemberIndex(int bucket, int position) const {
-  return mesh_.IndexInGroup(position, lowering_.buckets[bucket].axes);
-}
-
-bool Emitter::Updates(int bucket, int position) const {
-  return lowering_.plan.reduction != Reduction::kMaster || MemberIndex(bucket, position) == 0;
-}
-
-// The parts of a bucket that `position` updates.
-Region Emitter::UpdatedParts(int bucket, int position) const {
-  if (lowering_.plan.reduction != Reduction::kSharded) return {{0}, {PartsOf(bucket)}};
-  return {{MemberIndex(bucket, position)}, {1}};
-}
-
-BufferId Emitter::MemberBuffer(BufferId bucket, int member) const {
-  return std::get<program::Bucket>(builder_.buffer(bucket).storage).members[member];
-}
-
-BufferId Emitter::AddBucket(int index, int position, const BucketRole& role) {
-  const GradientBucket& bucket = lowering_.buckets[index];
-  const ByPosition& weights = buckets_[index].weights;
+BufferId AddBucket(Emission& e, int index, int position, const BucketRole& role) {
+  const GradientBucket& bucket = e.lowering.buckets[index];
+  const ByPosition& weights = e.buckets[index].weights;
   program::Builder::BucketSpec spec{
-      .device = lowering_.plan.device_at(position),
+      .device = e.builder.device_at(position),
       .name = absl::StrCat(bucket.name, role.suffix),
-      .dtype = MasterType(),
+      .dtype = program::MasterType(e.lowering.options.dtype),
       .lifetime = role.lifetime,
-      .parts = PartsOf(index),
-      .first_part = role.updated_parts_alone ? UpdatedParts(index, position).offset[0] : 0,
-      .held_parts = role.updated_parts_alone ? UpdatedParts(index, position).size[0] : PartsOf(index),
-      .equal_parts = lowering_.plan.reduction == Reduction::kSharded};
+      .parts = PartsOf(e.lowering, index),
+      .first_part = role.updated_parts_alone ? UpdatedParts(e.lowering, index, position).offset[0] : 0,
+      .held_parts =
+          role.updated_parts_alone ? UpdatedParts(e.lowering, index, position).size[0] : PartsOf(e.lowering, index),
+      .equal_parts = e.lowering.plan.reduction == Reduction::kSharded};
   for (int parameter : bucket.parameters) {
-    const ShardedParameter& p = lowering_.parameters[parameter];
+    const ShardedParameter& p = e.lowering.parameters[parameter];
     spec.member_names.push_back(absl::StrCat(p.spec.name, role.suffix));
-    spec.member_shapes.push_back(RegionOn(mesh_, p.placement, p.spec.shape, position).size);
-    if (role.laid_out_as_weights) spec.member_layout_as.push_back(MemberBuffer(weights[position], p.member));
+    spec.member_shapes.push_back(RegionOn(e.builder.mesh(), p.placement, p.spec.shape, position).size);
+    if (role.laid_out_as_weights) spec.member_layout_as.push_back(e.builder.MemberOf(weights[position], p.member));
   }
-  return builder_.AddBucket(spec);
-}
-
-void Emitter::AddBuckets() {
-  const BucketRole averages{.suffix = absl::StrCat(".", program::Name(program::StateKind::kAverage)),
-                            .lifetime = Lifetime::kPersistent,
-                            .laid_out_as_weights = true};
-  const BucketRole weights{.suffix = lowering_.options.reads_averages ? averages.suffix : "",
-                           .lifetime = Lifetime::kPersistent},
-      gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true};
-  std::vector<BucketRole> kept;
-  for (program::StateKind kind : program::StateOf(update().optimizer)) {
-    kept.push_back({.suffix = absl::StrCat(".", program::Name(kind)),
-                    .lifetime = Lifetime::kPersistent,
-                    .laid_out_as_weights = true,
-                    .updated_parts_alone = true});
-  }
-  for (size_t b = 0; b < lowering_.buckets.size(); ++b) {
-    const int index = static_cast<int>(b);
-    BucketBuffers& made = buckets_.emplace_back();
-    made.weights = Nowhere();
-    if (lowering_.train()) {
-      made.gradients = Nowhere();
-      made.kept.assign(kept.size(), Nowhere());
-      if (update().average_decay > 0) made.averages = Nowhere();
-    }
-    for (int p : positions_) {
-      made.weights[p] = AddBucket(index, p, weights);
-      if (!lowering_.train()) continue;
-      made.gradients[p] = AddBucket(index, p, gradients);
-      if (!made.averages.empty()) made.averages[p] = AddBucket(index, p, averages);
-      for (size_t k = 0; k < kept.size(); ++k) {
-        if (Updates(index, p)) made.kept[k][p] = AddBucket(index, p, kept[k]);
-      }
-    }
-  }
-}
-
-void Emitter::AddState() {
-  for (const ShardedState& state : lowering_.state) {
-    ByPosition& made = state_.emplace_back(Nowhere());
-    for (int p : positions_) {
-      made[p] = builder_.AddBuffer(lowering_.plan.device_at(p), state.spec.name, MasterType(),
-                                   RegionOn(mesh_, state.placement, state.spec.shape, p).size, Lifetime::kPersistent);
-    }
-  }
-}
-
-void Emitter::Emit(const Action& action, const CheckGradients& check) {
-  const GradientBucket& bucket = lowering_.buckets[check.bucket];
-  for (int p : positions_) {
-    layers::EmittedOp op{.op = program::CheckFinite{}};
-    for (int parameter : bucket.parameters) {
-      const BufferId gradient = MemberBuffer(buckets_[check.bucket].gradients[p], lowering_.parameters[parameter].member);
-      op.uses.push_back(builder_.Read(gradient));
-      op.uses.push_back({flags_[p], {{parameter}, {1}}, program::Access::kWrite});
-    }
-    AddCompute(p, std::move(op), program::Lane::kCompute, action.from);
-  }
-}
-
-void Emitter::Emit(const Action& action, const ReduceGradients& reduce) {
-  const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
-  EmitBucketCollective(action, reduce.bucket, buckets_[reduce.bucket].gradients,
-                       kinds[static_cast<int>(lowering_.plan.reduction)], reduce.piece);
-}
-
-void Emitter::Emit(const Action& action, const GatherParameters& gather) {
-  const bool master = lowering_.plan.reduction == Reduction::kMaster;
-  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].weights,
-                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
-}
-
-void Emitter::Emit(const Action& action, const GatherGradients& gather) {
-  EmitBucketCollective(action, gather.bucket, buckets_[gather.bucket].gradients, CollectiveKind::kAllGather);
+  return e.builder.program().AddBucket(spec);
 }
 
 // A collective over each group that reduces bucket `index`, in place in `buffers`: of all of it, or of one piece.
-void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosition& buffers, CollectiveKind kind,
-                                   std::optional<int> piece) {
+void EmitBucketCollective(Emission& e, const Action& action, int index, const ByPosition& buffers, CollectiveKind kind,
+                          std::optional<int> piece = std::nullopt) {
   using program::Access;
-  const GradientBucket& bucket = lowering_.buckets[index];
-  const int64_t total = lowering_.LocalElements(bucket) * program::SizeInBytes(MasterType());
+  const GradientBucket& bucket = e.lowering.buckets[index];
+  const int64_t total =
+      e.lowering.LocalElements(bucket) * program::SizeInBytes(program::MasterType(e.lowering.options.dtype));
   const int64_t bytes = piece ? total * (*piece + 1) / bucket.pieces - total * *piece / bucket.pieces : total;
-  const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(index)}};
-  const auto group_of = [&](int p) { return mesh_.AxesGroup(p, bucket.axes); };
-  ForGroups(group_of, [&](const Group& group) {
+  const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(e.lowering, index)}};
+  const auto group_of = [&](int p) { return e.builder.mesh().AxesGroup(p, bucket.axes); };
+  e.builder.ForGroups(group_of, [&](const Group& group) {
     const int64_t size = static_cast<int64_t>(group.size());
     std::vector<Member> members(group.size());
     for (size_t m = 0; m < group.size(); ++m) {
       const int p = group[m];
-      if (!emits_[p]) continue;
+      if (!e.builder.emits(p)) continue;
       const bool root = p == group[0];
       const auto all_as = [&](Access access) { return program::BufferUse{buffers[p], region, access}; };
-      const auto part_as = [&](Access access) { return program::BufferUse{buffers[p], UpdatedParts(index, p), access}; };
+      const auto part_as = [&](Access access) {
+        return program::BufferUse{buffers[p], UpdatedParts(e.lowering, index, p), access};
+      };
       const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
       Member& member = members[m];
       member.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)};
@@ -161,10 +82,10 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
           member.uses = {all_as(Access::kAccumulate)};
           break;
         case CollectiveKind::kReduceScatter:
-          member.uses = {builder_.Read(buffers[p]), part_as(Access::kWrite)};
+          member.uses = {e.builder.Read(buffers[p]), part_as(Access::kWrite)};
           break;
         case CollectiveKind::kAllGather:
-          member.uses = {part_as(Access::kRead), builder_.Write(buffers[p])};
+          member.uses = {part_as(Access::kRead), e.builder.Write(buffers[p])};
           break;
         case CollectiveKind::kReduce:
           member.uses = {all_as(root ? Access::kAccumulate : Access::kRead)};
@@ -176,8 +97,100 @@ void Emitter::EmitBucketCollective(const Action& action, int index, const ByPosi
           break;
       }
     }
-    builder_.AddCollective(builder_.AddGroup(DevicesAt(group)), {.kind = kind}, std::move(members), comm_lane_, action.from);
+    e.builder.AddCollective(group, {.kind = kind}, std::move(members), action.from);
   });
+}
+
+}  // namespace
+
+int64_t PartsOf(const Lowering& lowering, int bucket) {
+  const GradientBucket& of = lowering.buckets[bucket];
+  return lowering.plan.reduction == Reduction::kSharded ? lowering.ReductionSize(of) : of.pieces;
+}
+
+bool Updates(const Lowering& lowering, int bucket, int position) {
+  return lowering.plan.reduction != Reduction::kMaster || MemberIndex(lowering, bucket, position) == 0;
+}
+
+Region UpdatedParts(const Lowering& lowering, int bucket, int position) {
+  if (lowering.plan.reduction != Reduction::kSharded) return {{0}, {PartsOf(lowering, bucket)}};
+  return {{MemberIndex(lowering, bucket, position)}, {1}};
+}
+
+void AddBuckets(Emission& e) {
+  const BucketRole averages{.suffix = absl::StrCat(".", program::Name(program::StateKind::kAverage)),
+                            .lifetime = Lifetime::kPersistent,
+                            .laid_out_as_weights = true};
+  const BucketRole weights{.suffix = e.lowering.options.reads_averages ? averages.suffix : "",
+                           .lifetime = Lifetime::kPersistent},
+      gradients{.suffix = ".gradient", .lifetime = Lifetime::kStep, .laid_out_as_weights = true};
+  std::vector<BucketRole> kept;
+  for (program::StateKind kind : program::StateOf(e.update().optimizer)) {
+    kept.push_back({.suffix = absl::StrCat(".", program::Name(kind)),
+                    .lifetime = Lifetime::kPersistent,
+                    .laid_out_as_weights = true,
+                    .updated_parts_alone = true});
+  }
+  for (size_t b = 0; b < e.lowering.buckets.size(); ++b) {
+    const int index = static_cast<int>(b);
+    BucketBuffers& made = e.buckets.emplace_back();
+    made.weights = e.builder.Nowhere();
+    if (e.lowering.train()) {
+      made.gradients = e.builder.Nowhere();
+      made.kept.assign(kept.size(), e.builder.Nowhere());
+      if (e.update().average_decay > 0) made.averages = e.builder.Nowhere();
+    }
+    for (int p : e.builder.positions()) {
+      made.weights[p] = AddBucket(e, index, p, weights);
+      if (!e.lowering.train()) continue;
+      made.gradients[p] = AddBucket(e, index, p, gradients);
+      if (!made.averages.empty()) made.averages[p] = AddBucket(e, index, p, averages);
+      for (size_t k = 0; k < kept.size(); ++k) {
+        if (Updates(e.lowering, index, p)) made.kept[k][p] = AddBucket(e, index, p, kept[k]);
+      }
+    }
+  }
+}
+
+void AddState(Emission& e) {
+  for (const ShardedState& state : e.lowering.state) {
+    ByPosition& made = e.state.emplace_back(e.builder.Nowhere());
+    for (int p : e.builder.positions()) {
+      made[p] =
+          e.builder.AddBuffer(p, state.spec.name, program::MasterType(e.lowering.options.dtype),
+                              RegionOn(e.builder.mesh(), state.placement, state.spec.shape, p).size, Lifetime::kPersistent);
+    }
+  }
+}
+
+void Emit(Emission& e, const Action& action, const CheckGradients& check) {
+  const GradientBucket& bucket = e.lowering.buckets[check.bucket];
+  for (int p : e.builder.positions()) {
+    layers::EmittedOp op{.op = program::CheckFinite{}};
+    for (int parameter : bucket.parameters) {
+      const BufferId gradient =
+          e.builder.MemberOf(e.buckets[check.bucket].gradients[p], e.lowering.parameters[parameter].member);
+      op.uses.push_back(e.builder.Read(gradient));
+      op.uses.push_back({e.flags[p], {{parameter}, {1}}, program::Access::kWrite});
+    }
+    e.builder.AddCompute(p, std::move(op), program::Lane::kCompute, action.from);
+  }
+}
+
+void Emit(Emission& e, const Action& action, const ReduceGradients& reduce) {
+  const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
+  EmitBucketCollective(e, action, reduce.bucket, e.buckets[reduce.bucket].gradients,
+                       kinds[static_cast<int>(e.lowering.plan.reduction)], reduce.piece);
+}
+
+void Emit(Emission& e, const Action& action, const GatherParameters& gather) {
+  const bool master = e.lowering.plan.reduction == Reduction::kMaster;
+  EmitBucketCollective(e, action, gather.bucket, e.buckets[gather.bucket].weights,
+                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
+}
+
+void Emit(Emission& e, const Action& action, const GatherGradients& gather) {
+  EmitBucketCollective(e, action, gather.bucket, e.buckets[gather.bucket].gradients, CollectiveKind::kAllGather);
 }
 
 }  // namespace colonnade::partition

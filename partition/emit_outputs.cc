@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "partition/emitter.h"
+#include "partition/emission.h"
 
 namespace colonnade::partition {
 namespace {
@@ -13,88 +13,88 @@ using program::Output;
 using program::Piece;
 using program::Region;
 
-}  // namespace
-
-void Emitter::AddParameters() {
-  const std::vector<program::StateKind> kept = program::StateOf(update().optimizer);
-  for (const ShardedParameter& p : lowering_.parameters) {
-    program::Parameter parameter{.name = p.spec.name,
-                                 .layer = lowering_.graph.nodes[p.node].name,
-                                 .shape = p.spec.shape,
-                                 .initializer = p.spec.initializer};
-    for (int position : positions_) {
-      const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
-      const BucketBuffers& bucket = buckets_[p.bucket];
-      parameter.value().push_back({MemberBuffer(bucket.weights[position], p.member), region});
-      if (!bucket.averages.empty()) {
-        parameter.pieces(program::StateKind::kAverage)
-            .push_back({MemberBuffer(bucket.averages[position], p.member), region});
-      }
-      for (size_t k = 0; k < bucket.kept.size(); ++k) {
-        if (!bucket.kept[k][position].valid()) continue;
-        parameter.pieces(kept[k]).push_back({MemberBuffer(bucket.kept[k][position], p.member), region});
-      }
-    }
-    builder_.AddParameter(std::move(parameter));
-  }
-  for (size_t s = 0; s < lowering_.state.size(); ++s) {
-    const ShardedState& state = lowering_.state[s];
-    program::Parameter statistic{.name = state.spec.name,
-                                 .layer = lowering_.graph.nodes[state.node].name,
-                                 .role = state.is_frozen ? program::StateRole::kFrozen : program::StateRole::kStatistic,
-                                 .shape = state.spec.shape,
-                                 .initializer = state.spec.initializer};
-    for (int p : positions_) {
-      statistic.value().push_back({state_[s][p], RegionOn(mesh_, state.placement, state.spec.shape, p)});
-    }
-    builder_.AddParameter(std::move(statistic));
+// An output, and the tasks that store its pieces.
+void AddStored(Emission& e, Output output, const std::string& from) {
+  const std::vector<Piece> pieces = output.pieces;
+  const int index = e.builder.program().AddOutput(std::move(output));
+  for (const Piece& piece : pieces) {
+    e.builder.program().AddCompute(e.builder.buffer(piece.buffer).device, program::Lane::kCopy, program::Store{index},
+                                   {e.builder.Read(piece.buffer)}, 0, {from, program::Pass::kOutput});
   }
 }
 
-// An output, and the tasks that store its pieces.
-void Emitter::AddStored(Output output, const std::string& from) {
-  const std::vector<Piece> pieces = output.pieces;
-  const int index = builder_.AddOutput(std::move(output));
-  for (const Piece& piece : pieces) {
-    builder_.AddCompute(builder_.buffer(piece.buffer).device, program::Lane::kCopy, program::Store{index},
-                        {builder_.Read(piece.buffer)}, 0, {from, program::Pass::kOutput});
+// The gradient as the update reads it: from the first device that holds each box of it, which under a master is the root.
+void AddGradientOutput(Emission& e, int index) {
+  const ShardedParameter& p = e.lowering.parameters[index];
+  const std::string& layer = e.lowering.graph.nodes[p.node].name;
+  Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
+  std::set<std::pair<program::Shape, program::Shape>> seen;
+  for (int position : e.builder.positions()) {
+    const Region region = RegionOn(e.builder.mesh(), p.placement, p.spec.shape, position);
+    if (!Updates(e.lowering, p.bucket, position) || !seen.emplace(region.offset, region.size).second) continue;
+    gradient.pieces.push_back({e.builder.MemberOf(e.buckets[p.bucket].gradients[position], p.member), region});
+  }
+  AddStored(e, std::move(gradient), layer);
+}
+
+}  // namespace
+
+void AddParameters(Emission& e) {
+  const std::vector<program::StateKind> kept = program::StateOf(e.update().optimizer);
+  for (const ShardedParameter& p : e.lowering.parameters) {
+    program::Parameter parameter{.name = p.spec.name,
+                                 .layer = e.lowering.graph.nodes[p.node].name,
+                                 .shape = p.spec.shape,
+                                 .initializer = p.spec.initializer};
+    for (int position : e.builder.positions()) {
+      const Region region = RegionOn(e.builder.mesh(), p.placement, p.spec.shape, position);
+      const BucketBuffers& bucket = e.buckets[p.bucket];
+      parameter.value().push_back({e.builder.MemberOf(bucket.weights[position], p.member), region});
+      if (!bucket.averages.empty()) {
+        parameter.pieces(program::StateKind::kAverage)
+            .push_back({e.builder.MemberOf(bucket.averages[position], p.member), region});
+      }
+      for (size_t k = 0; k < bucket.kept.size(); ++k) {
+        if (!bucket.kept[k][position].valid()) continue;
+        parameter.pieces(kept[k]).push_back({e.builder.MemberOf(bucket.kept[k][position], p.member), region});
+      }
+    }
+    e.builder.program().AddParameter(std::move(parameter));
+  }
+  for (size_t s = 0; s < e.lowering.state.size(); ++s) {
+    const ShardedState& state = e.lowering.state[s];
+    program::Parameter statistic{.name = state.spec.name,
+                                 .layer = e.lowering.graph.nodes[state.node].name,
+                                 .role = state.is_frozen ? program::StateRole::kFrozen : program::StateRole::kStatistic,
+                                 .shape = state.spec.shape,
+                                 .initializer = state.spec.initializer};
+    for (int p : e.builder.positions()) {
+      statistic.value().push_back({e.state[s][p], RegionOn(e.builder.mesh(), state.placement, state.spec.shape, p)});
+    }
+    e.builder.program().AddParameter(std::move(statistic));
   }
 }
 
 // From the first position: all have the sums.
-void Emitter::Emit(const Action& action, const ReportMetrics&) {
+void Emit(Emission& e, const Action& action, const ReportMetrics&) {
   const ValueId id = action.inputs[0].value;
   Output output{.kind = Output::Kind::kMetrics,
-                .name = NameOfMetrics(lowering_.graph, lowering_.value(id).metrics_of),
+                .name = NameOfMetrics(e.lowering.graph, e.lowering.value(id).metrics_of),
                 .layer = action.from.layer,
-                .shape = lowering_.value(id).shape};
-  output.pieces = {{At(id, 0), Region::Whole(output.shape)}};
-  AddStored(std::move(output), action.from.layer);
+                .shape = e.lowering.value(id).shape};
+  output.pieces = {{e.values.At(id, 0), Region::Whole(output.shape)}};
+  AddStored(e, std::move(output), action.from.layer);
 }
 
-void Emitter::AddOutputs() {
-  if (!lowering_.train()) return;
+void AddOutputs(Emission& e) {
+  if (!e.lowering.train()) return;
 
-  Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = builder_.shape(flags_[0])};
-  for (int p : positions_) finite.pieces.push_back({flags_[p], Region::Whole(finite.shape)});
-  AddStored(std::move(finite), "finite");
+  Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = e.builder.shape(e.flags[0])};
+  for (int p : e.builder.positions()) finite.pieces.push_back({e.flags[p], Region::Whole(finite.shape)});
+  AddStored(e, std::move(finite), "finite");
 
-  if (!lowering_.options.expose_gradients) return;
-  for (size_t i = 0; i < lowering_.parameters.size(); ++i) AddGradientOutput(static_cast<int>(i));
-}
-
-// The gradient as the update reads it: from the first device that holds each box of it, which under a master is the root.
-void Emitter::AddGradientOutput(int index) {
-  const ShardedParameter& p = lowering_.parameters[index];
-  const std::string& layer = lowering_.graph.nodes[p.node].name;
-  Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
-  std::set<std::pair<program::Shape, program::Shape>> seen;
-  for (int position : positions_) {
-    const Region region = RegionOn(mesh_, p.placement, p.spec.shape, position);
-    if (!Updates(p.bucket, position) || !seen.emplace(region.offset, region.size).second) continue;
-    gradient.pieces.push_back({MemberBuffer(buckets_[p.bucket].gradients[position], p.member), region});
-  }
-  AddStored(std::move(gradient), layer);
+  if (!e.lowering.options.expose_gradients) return;
+  for (size_t i = 0; i < e.lowering.parameters.size(); ++i) AddGradientOutput(e, static_cast<int>(i));
 }
 
 }  // namespace colonnade::partition

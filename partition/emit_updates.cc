@@ -1,13 +1,12 @@
 // The updates of parameters, and what they obey: norms of whole tensors, however they are cut, and a gate.
 
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "partition/emitter.h"
+#include "partition/emission.h"
 #include "partition/task_work.h"
 
 namespace colonnade::partition {
@@ -20,115 +19,46 @@ using program::Factors;
 using program::Lane;
 using program::Region;
 
-}  // namespace
+double RateOf(const Emission& e, int parameter) {
+  const auto found = e.update().layer_rates.find(e.lowering.graph.nodes[e.lowering.parameters[parameter].node].name);
+  return found == e.update().layer_rates.end() ? 1 : found->second;
+}
 
-void Emitter::AddGates() {
-  if (!lowering_.train() || !update().is_gated()) return;
-  int64_t norms = 0;
-  for (const GradientBucket& bucket : lowering_.buckets) {
-    first_norm_.push_back(norms);
-    norms += static_cast<int64_t>(bucket.parameters.size());
-  }
-  norms_ = gates_ = trusts_ = Nowhere();
-  for (int p : positions_) {
-    const int device = lowering_.plan.device_at(p);
-    norms_[p] = builder_.AddBuffer(device, "norms", DType::kF64, {norms, 2});
-    gates_[p] = builder_.AddBuffer(device, "gate", DType::kF64, {program::kGateCount});
-    trusts_[p] = builder_.AddBuffer(device, "trust", DType::kF64, {norms});
-  }
+// Biases, scales and shifts have one dimension.
+double DecayOf(const Emission& e, int parameter) {
+  return e.update().decays_weights_alone && e.lowering.parameters[parameter].spec.shape.size() == 1 ? 0 : 1;
 }
 
 // By member of the bucket; none where each is 1.
-Factors Emitter::FactorsOf(int bucket, double (Emitter::*of)(int parameter) const) const {
+Factors FactorsOf(const Emission& e, int bucket, double (*of)(const Emission& e, int parameter)) {
   Factors factors;
   bool all_one = true;
-  for (int parameter : lowering_.buckets[bucket].parameters) {
-    factors.push_back((this->*of)(parameter));
+  for (int parameter : e.lowering.buckets[bucket].parameters) {
+    factors.push_back(of(e, parameter));
     all_one = all_one && factors.back() == 1;
   }
   return all_one ? Factors() : factors;
 }
 
-double Emitter::RateOf(int parameter) const {
-  const auto found = update().layer_rates.find(lowering_.graph.nodes[lowering_.parameters[parameter].node].name);
-  return found == update().layer_rates.end() ? 1 : found->second;
-}
-
-// Biases, scales and shifts have one dimension.
-double Emitter::DecayOf(int parameter) const {
-  return update().decays_weights_alone && lowering_.parameters[parameter].spec.shape.size() == 1 ? 0 : 1;
-}
-
 // By position, 1 for each member of which it is the first to update this part: norms count each element once.
-std::vector<Factors> Emitter::CountedBy(int bucket) const {
-  std::vector<Factors> counted(emits_.size());
-  for (int index : lowering_.buckets[bucket].parameters) {
-    const ShardedParameter& parameter = lowering_.parameters[index];
+std::vector<Factors> CountedBy(const Emission& e, int bucket) {
+  std::vector<Factors> counted(e.lowering.plan.mesh.device_count());
+  for (int index : e.lowering.buckets[bucket].parameters) {
+    const ShardedParameter& parameter = e.lowering.parameters[index];
     std::set<std::tuple<program::Shape, program::Shape, program::Shape>> seen;
-    for (int p : positions_) {
-      const Region held = RegionOn(mesh_, parameter.placement, parameter.spec.shape, p);
-      const bool counts = Updates(bucket, p) && seen.emplace(UpdatedParts(bucket, p).offset, held.offset, held.size).second;
+    for (int p : e.builder.positions()) {
+      const Region held = RegionOn(e.builder.mesh(), parameter.placement, parameter.spec.shape, p);
+      const bool counts = Updates(e.lowering, bucket, p) &&
+                          seen.emplace(UpdatedParts(e.lowering, bucket, p).offset, held.offset, held.size).second;
       counted[p].push_back(counts ? 1 : 0);
     }
   }
   return counted;
 }
 
-void Emitter::Emit(const Action& action, const MeasureGradients& measure) {
-  const BucketBuffers& bucket = buckets_[measure.bucket];
-  const GradientBucket& of = lowering_.buckets[measure.bucket];
-  const auto members = static_cast<int64_t>(of.parameters.size());
-  std::vector<Factors> counted = CountedBy(measure.bucket);
-  const bool of_weights = std::holds_alternative<program::Lars>(update().optimizer);
-  for (int p : positions_) {
-    const Region part = UpdatedParts(measure.bucket, p);
-    layers::EmittedOp op{.op = program::SquaredNorms{std::move(counted[p])},
-                         .uses = {{bucket.gradients[p], part, Access::kRead}},
-                         .flops = 2 * UpdatedElements(measure.bucket) * (of_weights ? 2 : 1)};
-    if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
-    op.uses.push_back({norms_[p], {{first_norm_[measure.bucket], 0}, {members, 2}}, Access::kWrite});
-    AddCompute(p, std::move(op), Lane::kCompute, action.from);
-  }
-}
-
-void Emitter::Emit(const Action& action, const SumNorms&) {
-  constexpr auto kKind = program::CollectiveKind::kAllReduce;
-  Group all_positions(emits_.size());
-  std::iota(all_positions.begin(), all_positions.end(), 0);
-  ForGroups([&](int) { return all_positions; },
-            [&](const Group& group) {
-              std::vector<program::Member> members(group.size());
-              for (int p : positions_) {
-                const Region all = Region::Whole(builder_.shape(norms_[p]));
-                const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
-                members[p] = {.uses = {{norms_[p], all, Access::kAccumulate}},
-                              .work = {.bytes_read = bytes,
-                                       .bytes_written = bytes,
-                                       .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()), p == 0)}};
-              }
-              builder_.AddCollective(builder_.AddGroup(DevicesAt(group)), {.kind = kKind}, std::move(members), comm_lane_,
-                                     action.from);
-            });
-}
-
-void Emitter::Emit(const Action& action, const OpenGate&) {
-  program::UpdateGate gate{.clip_norm = update().clip_norm, .weight_decay = update().weight_decay};
-  if (const auto* lars = std::get_if<program::Lars>(&update().optimizer)) gate.trust = lars->trust;
-  if (update().decays_weights_alone && gate.trust > 0) {
-    for (const GradientBucket& bucket : lowering_.buckets) {
-      for (int parameter : bucket.parameters) gate.decays.push_back(DecayOf(parameter));
-    }
-    gate.adapted = gate.decays;
-  }
-  for (int p : positions_) {
-    AddCompute(p, {gate, {builder_.Read(norms_[p]), builder_.Write(gates_[p]), builder_.Write(trusts_[p])}}, Lane::kCompute,
-               action.from);
-  }
-}
-
-program::Op Emitter::UpdateOp(int bucket) const {
-  const Factors rates = FactorsOf(bucket, &Emitter::RateOf), decays = FactorsOf(bucket, &Emitter::DecayOf);
-  const double decay = update().weight_decay;
+program::Op UpdateOp(const Emission& e, int bucket) {
+  const Factors rates = FactorsOf(e, bucket, RateOf), decays = FactorsOf(e, bucket, DecayOf);
+  const double decay = e.update().weight_decay;
   struct Visitor {
     const Factors &rates, &decays;
     double decay;
@@ -140,43 +70,112 @@ program::Op Emitter::UpdateOp(int bucket) const {
     }
     program::Op operator()(const program::AdamW& o) const { return program::AdamWUpdate{o, decay, rates, decays}; }
   };
-  return std::visit(Visitor{rates, decays, decay}, update().optimizer);
+  return std::visit(Visitor{rates, decays, decay}, e.update().optimizer);
 }
 
 // That one position updates.
-int64_t Emitter::UpdatedElements(int bucket) const {
-  return lowering_.LocalElements(lowering_.buckets[bucket]) * UpdatedParts(bucket, 0).size[0] / PartsOf(bucket);
+int64_t UpdatedElements(const Emission& e, int bucket) {
+  return e.lowering.LocalElements(e.lowering.buckets[bucket]) * UpdatedParts(e.lowering, bucket, 0).size[0] /
+         PartsOf(e.lowering, bucket);
 }
 
-void Emitter::Emit(const Action& action, const UpdateParameters& what) {
-  const auto members = static_cast<int64_t>(lowering_.buckets[what.bucket].parameters.size());
-  const int64_t elements = UpdatedElements(what.bucket);
-  const program::Op update_op = UpdateOp(what.bucket);
-  const BucketBuffers& bucket = buckets_[what.bucket];
-  for (int p : positions_) {
-    if (!Updates(what.bucket, p)) continue;
-    const Region part = UpdatedParts(what.bucket, p);
-    layers::EmittedOp op{.op = update_op, .uses = {builder_.Read(scalars_[p])}, .flops = UpdateFlops(elements)};
-    if (!gates_.empty()) {
-      op.uses.push_back(builder_.Read(gates_[p]));
-      op.uses.push_back({trusts_[p], {{first_norm_[what.bucket]}, {members}}, Access::kRead});
+}  // namespace
+
+void AddGates(Emission& e) {
+  if (!e.lowering.train() || !e.update().is_gated()) return;
+  int64_t norms = 0;
+  for (const GradientBucket& bucket : e.lowering.buckets) {
+    e.gates.first_norm.push_back(norms);
+    norms += static_cast<int64_t>(bucket.parameters.size());
+  }
+  e.gates.norms = e.gates.gates = e.gates.trusts = e.builder.Nowhere();
+  for (int p : e.builder.positions()) {
+    e.gates.norms[p] = e.builder.AddBuffer(p, "norms", DType::kF64, {norms, 2});
+    e.gates.gates[p] = e.builder.AddBuffer(p, "gate", DType::kF64, {program::kGateCount});
+    e.gates.trusts[p] = e.builder.AddBuffer(p, "trust", DType::kF64, {norms});
+  }
+}
+
+void Emit(Emission& e, const Action& action, const MeasureGradients& measure) {
+  const BucketBuffers& bucket = e.buckets[measure.bucket];
+  const GradientBucket& of = e.lowering.buckets[measure.bucket];
+  const auto members = static_cast<int64_t>(of.parameters.size());
+  std::vector<Factors> counted = CountedBy(e, measure.bucket);
+  const bool of_weights = std::holds_alternative<program::Lars>(e.update().optimizer);
+  for (int p : e.builder.positions()) {
+    const Region part = UpdatedParts(e.lowering, measure.bucket, p);
+    layers::EmittedOp op{.op = program::SquaredNorms{std::move(counted[p])},
+                         .uses = {{bucket.gradients[p], part, Access::kRead}},
+                         .flops = 2 * UpdatedElements(e, measure.bucket) * (of_weights ? 2 : 1)};
+    if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
+    op.uses.push_back({e.gates.norms[p], {{e.gates.first_norm[measure.bucket], 0}, {members, 2}}, Access::kWrite});
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
+  }
+}
+
+void Emit(Emission& e, const Action& action, const SumNorms&) {
+  constexpr auto kKind = program::CollectiveKind::kAllReduce;
+  e.builder.ForGroups([&](int) { return e.builder.AllPositions(); },
+                      [&](const Group& group) {
+                        std::vector<program::Member> members(group.size());
+                        for (int p : e.builder.positions()) {
+                          const Region all = Region::Whole(e.builder.shape(e.gates.norms[p]));
+                          const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
+                          members[p] = {
+                              .uses = {{e.gates.norms[p], all, Access::kAccumulate}},
+                              .work = {.bytes_read = bytes,
+                                       .bytes_written = bytes,
+                                       .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()), p == 0)}};
+                        }
+                        e.builder.AddCollective(group, {.kind = kKind}, std::move(members), action.from);
+                      });
+}
+
+void Emit(Emission& e, const Action& action, const OpenGate&) {
+  program::UpdateGate gate{.clip_norm = e.update().clip_norm, .weight_decay = e.update().weight_decay};
+  if (const auto* lars = std::get_if<program::Lars>(&e.update().optimizer)) gate.trust = lars->trust;
+  if (e.update().decays_weights_alone && gate.trust > 0) {
+    for (const GradientBucket& bucket : e.lowering.buckets) {
+      for (int parameter : bucket.parameters) gate.decays.push_back(DecayOf(e, parameter));
+    }
+    gate.adapted = gate.decays;
+  }
+  for (int p : e.builder.positions()) {
+    e.builder.AddCompute(
+        p, {gate, {e.builder.Read(e.gates.norms[p]), e.builder.Write(e.gates.gates[p]), e.builder.Write(e.gates.trusts[p])}},
+        Lane::kCompute, action.from);
+  }
+}
+
+void Emit(Emission& e, const Action& action, const UpdateParameters& what) {
+  const auto members = static_cast<int64_t>(e.lowering.buckets[what.bucket].parameters.size());
+  const int64_t elements = UpdatedElements(e, what.bucket);
+  const program::Op update_op = UpdateOp(e, what.bucket);
+  const BucketBuffers& bucket = e.buckets[what.bucket];
+  for (int p : e.builder.positions()) {
+    if (!Updates(e.lowering, what.bucket, p)) continue;
+    const Region part = UpdatedParts(e.lowering, what.bucket, p);
+    layers::EmittedOp op{.op = update_op, .uses = {e.builder.Read(e.scalars[p])}, .flops = UpdateFlops(elements)};
+    if (!e.gates.gates.empty()) {
+      op.uses.push_back(e.builder.Read(e.gates.gates[p]));
+      op.uses.push_back({e.gates.trusts[p], {{e.gates.first_norm[what.bucket]}, {members}}, Access::kRead});
     }
     op.uses.push_back({bucket.gradients[p], part, Access::kRead});
     for (const ByPosition& kept : bucket.kept) op.uses.push_back({kept[p], part, Access::kAccumulate});
     op.uses.push_back({bucket.weights[p], part, Access::kAccumulate});
-    AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
   }
 }
 
-void Emitter::Emit(const Action& action, const AverageParameters& what) {
-  const BucketBuffers& bucket = buckets_[what.bucket];
-  for (int p : positions_) {
-    layers::EmittedOp op{.op = program::AverageUpdate{update().average_decay},
-                         .flops = 3 * lowering_.LocalElements(lowering_.buckets[what.bucket])};
-    if (!gates_.empty()) op.uses.push_back(builder_.Read(gates_[p]));
-    op.uses.push_back(builder_.Read(bucket.weights[p]));
-    op.uses.push_back(builder_.Accumulate(bucket.averages[p]));
-    AddCompute(p, std::move(op), Lane::kCompute, action.from);
+void Emit(Emission& e, const Action& action, const AverageParameters& what) {
+  const BucketBuffers& bucket = e.buckets[what.bucket];
+  for (int p : e.builder.positions()) {
+    layers::EmittedOp op{.op = program::AverageUpdate{e.update().average_decay},
+                         .flops = 3 * e.lowering.LocalElements(e.lowering.buckets[what.bucket])};
+    if (!e.gates.gates.empty()) op.uses.push_back(e.builder.Read(e.gates.gates[p]));
+    op.uses.push_back(e.builder.Read(bucket.weights[p]));
+    op.uses.push_back(e.builder.Accumulate(bucket.averages[p]));
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
   }
 }
 

@@ -1,0 +1,84 @@
+// What is there before a step, then the tasks of every action.
+
+#include <utility>
+#include <variant>
+
+#include "partition/emission.h"
+#include "partition/first_alike.h"
+#include "partition/passes.h"
+
+namespace colonnade::partition {
+namespace {
+
+constexpr int kMany = 64;  // devices, whose tasks are counted first, which takes a moment
+
+void AddScalarsAndFlags(Emission& e) {
+  e.scalars = e.builder.Nowhere();
+  if (e.lowering.train()) e.flags = e.builder.Nowhere();
+  for (int p : e.builder.positions()) {
+    AddScalars(e, p);
+    if (!e.lowering.train()) continue;
+    const auto parameters = static_cast<int64_t>(e.lowering.parameters.size());
+    e.flags[p] = e.builder.AddBuffer(p, "finite", program::DType::kI32, {parameters});
+  }
+}
+
+// Gives values that are state, parameters or gradients of these the memory that they have.
+void PlaceWhatIsThere(Emission& e) {
+  for (size_t v = 0; v < e.lowering.values.size(); ++v) {
+    const Value& value = e.lowering.values[v];
+    const ValueId id{static_cast<int32_t>(v)};
+    if (value.state >= 0) e.values.Place(id, e.state[value.state]);
+    if (value.parameter < 0) continue;
+    const ShardedParameter& parameter = e.lowering.parameters[value.parameter];
+    const BucketBuffers& bucket = e.buckets[parameter.bucket];
+    for (int p : e.builder.positions()) {
+      const program::BufferId of = (value.is_gradient ? bucket.gradients : bucket.weights)[p];
+      e.values.Place(id, p, e.builder.MemberOf(of, parameter.member));
+    }
+  }
+}
+
+// Devices that do alike have as many tasks and buffers.
+void Reserve(Emission& e) {
+  const program::Representatives counted = EmitRepresentatives(e.lowering, nullptr);
+  size_t tasks = 0, buffers = 0;
+  for (const program::Task& task : counted.program.tasks) tasks += counted.stands_for[task.device].size();
+  for (const program::Buffer& buffer : counted.program.buffers) buffers += counted.stands_for[buffer.device].size();
+  e.builder.program().Reserve(tasks, buffers);
+}
+
+void EmitAll(Emission& e) {
+  for (const Action& action : e.lowering.actions) {
+    std::visit([&](const auto& what) { Emit(e, action, what); }, action.what);
+  }
+  AddParameters(e);
+  AddOutputs(e);
+  for (program::Input& input : e.inputs) e.builder.program().AddInput(std::move(input));
+}
+
+}  // namespace
+
+Emission::Emission(const Lowering& of, std::vector<int> first_alike)
+    : lowering(of), builder(of, std::move(first_alike)), values(of, builder), inputs(HostInputs(of)) {
+  if (builder.emits_all() && builder.mesh().device_count() >= kMany) Reserve(*this);
+  AddBuckets(*this);
+  AddState(*this);
+  AddScalarsAndFlags(*this);
+  AddGates(*this);
+  PlaceWhatIsThere(*this);
+}
+
+program::Program EmitTasks(const Lowering& lowering) {
+  Emission emission(lowering, {});
+  EmitAll(emission);
+  return std::move(emission.builder).Build();
+}
+
+program::Representatives EmitRepresentatives(const Lowering& lowering, const KindOfDevices& kind_of_devices) {
+  Emission emission(lowering, FirstAlike(lowering, kind_of_devices));
+  EmitAll(emission);
+  return std::move(emission.builder).BuildRepresentatives();
+}
+
+}  // namespace colonnade::partition
