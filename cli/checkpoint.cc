@@ -141,7 +141,11 @@ absl::Status Export(const Flags& flags, const Found& found) {
       if (average != averages.end()) tensor = *average;
     }
   }
-  return engine::SaveTensors(flags.out, weights);
+  RETURN_IF_ERROR(engine::SaveTensors(flags.out, weights));
+  if (flags.json) {
+    PrintJson({{"path", found.path}, {"step", checkpoint.manifest().position.step}, {"out", flags.out}});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

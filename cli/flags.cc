@@ -209,7 +209,7 @@ void AddProfileFlag(CLI::App& app, Flags& flags) {
 void AddInputRateFlag(CLI::App& app, Flags& flags) {
   app.add_option("--input-rate", flags.input_rate,
                  "images/s of the input, as io-bench prints them (default: the profile's, or as many as are asked for)")
-      ->check(CLI::Range(engine::kImageRates.least, engine::kImageRates.most))
+      ->check(Number(engine::kImageRates.least, engine::kImageRates.most))
       ->type_name("IMAGES/S")
       ->group("Machine");
 }

@@ -259,6 +259,9 @@ bool NeedsNoMachine(const Flags& flags) {
 absl::Status RunPlan(const Flags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   RETURN_IF_ERROR(CheckExplained(flags));
+  if (flags.json && !flags.explain.empty()) {
+    return absl::FailedPreconditionError("--explain: expected no --json, since what it prints is text; found both");
+  }
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
@@ -42,6 +43,20 @@ absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Predi
   return simulation;
 }
 
+// What the backend adds to dense buffers, where the profile is of CPU devices, must have room, too.
+absl::Status CheckFitsInFull(const Prediction& p) {
+  for (size_t d = 0; d < p.simulation.devices.size(); ++d) {
+    const auto needed = static_cast<double>(p.simulation.devices[d].peak_memory_bytes);
+    if (needed <= p.machine.memory_bytes.value) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("the plan does not fit: device %d of machine %s has %.0f MB, the plan needs %.0f MB with layouts "
+                        "and workspaces; use "
+                        "a smaller --batch or more devices",
+                        d, p.machine.Title(), p.machine.memory_bytes.value / 1e6, needed / 1e6));
+  }
+  return absl::OkStatus();
+}
+
 // The candidates that people compare the choice with: the best that the planner made, and every named plan.
 std::vector<size_t> ComparedCandidates(const Prediction& p) {
   std::vector<size_t> compared;
@@ -64,9 +79,14 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   std::vector<const program::Representatives*> programs = {&p.lowered};
   for (const program::Representatives& lowered : others) programs.push_back(&lowered);
   CountProgress progress("draw");
-  ASSIGN_OR_RETURN(tools::DrawnSteps drawn, tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress)));
-  if (drawn.draws() > 0) p.drawn = std::move(drawn);
-  return absl::OkStatus();
+  absl::StatusOr<tools::DrawnSteps> drawn = tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress));
+  if (absl::IsFailedPrecondition(drawn.status())) {
+    std::fprintf(stderr, "warning: machine %s: there is no interval, since no draw can be fitted anew to fitted_to: %s\n",
+                 p.machine.Title().c_str(), std::string(drawn.status().message()).c_str());
+    return absl::OkStatus();
+  }
+  if (drawn.ok() && drawn->draws() > 0) p.drawn = *std::move(drawn);
+  return drawn.status();
 }
 
 }  // namespace
@@ -107,7 +127,11 @@ absl::Status Predict(const Flags& flags, Prediction& p) {
     ASSIGN_OR_RETURN(p.least_sec,
                      tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch, std::max(flags.devices, 1)));
   }
-  RETURN_IF_ERROR(tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program));
+  absl::Status fits = tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program);
+  // The plans that are offered have columns of their own.
+  if (!fits.ok() && flags.columns > 0) fits = absl::Status(fits.code(), absl::StrCat(fits.message(), ", without --columns"));
+  RETURN_IF_ERROR(fits);
+  RETURN_IF_ERROR(CheckFitsInFull(p));
   return flags.draws == 0 ? absl::OkStatus() : Draw(flags, p);
 }
 

@@ -61,15 +61,6 @@ tools::ReportFigure DevicesFigure(const Predicted* predicted, const std::vector<
   return StepFigure(absl::StrCat("Where the time of a step goes, by device.", OthersInWords(devices)), bars);
 }
 
-tools::ReportFigure TimelineFigure(const std::string& what, const engine::Trace& trace, int devices) {
-  tools::Timeline timeline = tools::DrawTimeline(trace);
-  std::string caption = absl::StrCat(what, ": tasks by device and lane.");
-  if (timeline.devices < devices) {
-    absl::StrAppendFormat(&caption, " The first %d of %d devices are shown; --trace writes all.", timeline.devices, devices);
-  }
-  return {.caption = std::move(caption), .svg = std::move(timeline.svg)};
-}
-
 absl::StatusOr<ReportSection> PlanSection(const Session& session, const program::Program& program) {
   ASSIGN_OR_RETURN(tools::PlanPicture picture, tools::PictureOfPlan(session.graph, session.plan, program));
   ReportSection section{.title = "Plan"};
@@ -220,6 +211,15 @@ std::vector<tools::ReportFact> TrainHeadlines(const Flags& flags, const absl::St
 }
 
 }  // namespace
+
+tools::ReportFigure TimelineFigure(const std::string& what, const engine::Trace& trace, int devices) {
+  tools::Timeline timeline = tools::DrawTimeline(trace);
+  std::string caption = absl::StrCat(what, ": tasks by device and lane.");
+  if (timeline.devices < devices) {
+    absl::StrAppendFormat(&caption, " The first %d of %d devices are shown; --trace writes all.", timeline.devices, devices);
+  }
+  return {.caption = std::move(caption), .svg = std::move(timeline.svg)};
+}
 
 tools::StackedBar BarOf(const std::string& label, const engine::Breakdown& b) {
   return {label, {Ms(b.compute), Ms(b.exposed_communication), Ms(b.input_wait), Ms(b.idle)}};

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
 #include "cli/network.h"
@@ -61,6 +62,17 @@ program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
   return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
 }
 
+// The flags that change a plan whatever made it.
+std::vector<std::string> OverridesOf(const Flags& flags) {
+  std::vector<std::string> given;
+  if (!flags.reduction.empty()) given.push_back("--reduction");
+  if (!flags.overlap.empty()) given.push_back("--overlap");
+  if (flags.bucket_bytes > 0) given.push_back("--bucket-bytes");
+  if (flags.piece_bytes > 0) given.push_back("--piece-bytes");
+  if (flags.transfer_parts > 0) given.push_back("--transfer-parts");
+  return given;
+}
+
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
@@ -80,9 +92,15 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
         std::max(flags.devices, 1), machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
-  if (plan.name != partition::kAutoPlan)
+  if (const std::vector<std::string> overrides = OverridesOf(flags); !overrides.empty()) {
+    plan.notes.push_back(
+        absl::StrFormat("auto on machine %s: plans were searched without %s, which then changes the choice; another plan "
+                        "may be faster with it",
+                        machine.Title(), absl::StrJoin(overrides, ", ")));
+  } else if (plan.name != partition::kAutoPlan) {
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
                                          machine.Title(), plan.name));
+  }
   if (flags.dtype == "auto")
     plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
   plan.name = partition::kAutoPlan;

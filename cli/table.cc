@@ -90,7 +90,10 @@ absl::StatusOr<std::optional<TableRow>> LoweredIfItCan(const tools::Row& row, co
                                                        Networks& networks, bool is_papers) {
   absl::StatusOr<TableRow> lowered = Lowered(row, machine, networks);
   if (lowered.ok()) return *std::move(lowered);
-  if (is_papers && absl::IsFailedPrecondition(lowered.status())) return std::nullopt;
+  if (is_papers && absl::IsFailedPrecondition(lowered.status())) {
+    Say(absl::StrFormat("row %s is left out: %s", row.name, lowered.status().message()));
+    return std::nullopt;
+  }
   return absl::Status(lowered.status().code(), absl::StrFormat("row %s: %s", row.name, lowered.status().message()));
 }
 
@@ -159,6 +162,22 @@ absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, co
   return absl::OkStatus();
 }
 
+// Notes which rows a device of the machine has no memory for.
+void NoteWhatDoesNotFit(Table& table) {
+  const double memory = table.machine.memory_bytes.value;
+  for (TableRow& row : table.rows) {
+    double needed = 0;
+    for (const tools::MemoryParts& parts : tools::MemoryOf(row.program.program)) {
+      needed = std::max(needed, static_cast<double>(parts.total));
+    }
+    if (memory == 0 || needed <= memory) continue;
+    const std::string note =
+        absl::StrFormat("does not fit: a device needs %.0f MB and has %.0f MB", needed / 1e6, memory / 1e6);
+    Say(absl::StrFormat("row %s %s", row.row.name, note));
+    row.note = row.note.empty() ? note : absl::StrCat(note, "; ", row.note);
+  }
+}
+
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
@@ -166,7 +185,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const int most = on_gpus ? gpus.count : tools::CoreCount();
   for (TableRow& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
-      row.note = row.is_fitted ? row.note : "not measured: machine " + table.machine.Title() + " is not this one";
+      row.note = row.is_fitted ? row.note : "not measured: only --machine=local is";
       continue;
     }
     if (const bool is_bf16 = row.row.dtype == program::DType::kBF16; is_bf16 != (flags.dtype == "bf16")) {
@@ -227,6 +246,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   RETURN_IF_ERROR(FieldAsFlag(FitToRows(names, steps, table), "fit"));
   RETURN_IF_ERROR(SimulateRows(flags, machine, steps, table));
   RETURN_IF_ERROR(MeasureRows(flags, networks, table));
+  NoteWhatDoesNotFit(table);
   return table;
 }
 
@@ -257,9 +277,12 @@ absl::Status RunTable(const Flags& flags) {
   RETURN_IF_ERROR(CheckBackend(flags));
   const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
   const std::string plot = flags.plots.empty() ? "" : flags.plots + "-speedup.svg";
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}, {"--plots", plot}}, read));  // a profile may be fitted in place
+  const std::string curve = flags.plots.empty() || !flags.rows.empty() ? "" : flags.plots + "-error-against-time.svg";
+  const std::vector<NamedFile> written = {{"--out", flags.out}, {"--plots", plot}, {"--plots", curve}};
+  RETURN_IF_ERROR(CheckWrittenFiles(written, read));  // a profile may be fitted in place
   std::vector<NamedFile> others = read;
-  others.insert(others.end(), {{"--out", flags.out}, {"--plots", plot}, {"--machine", IfFile(flags.machine)}});
+  others.insert(others.end(), written.begin(), written.end());
+  others.push_back({"--machine", IfFile(flags.machine)});
   RETURN_IF_ERROR(CheckWrittenFiles({{"--report", flags.report}}, others));
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));

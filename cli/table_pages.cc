@@ -123,9 +123,10 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
     steps.push_back(BarOf(r.row.label, simulation.devices[0]));
     memory.push_back(BarOf(r.row.label, tools::MemoryOf(r.program.program)[0]));
     if (r.row.devices > kMostDrawnDevices) continue;
-    timelines.figures.push_back({.caption = r.row.label, .svg = tools::DrawTimeline(simulation.last_steps).svg});
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(r.row));
     ASSIGN_OR_RETURN(const program::Program program, partition::Lower(*graph, r.plan, tools::LowerOptionsOf(r.row)));
+    ASSIGN_OR_RETURN(const engine::Simulation whole, engine::Simulate(program, table.machine, {.memory = false}));
+    timelines.figures.push_back(TimelineFigure(r.row.label, whole.last_steps, r.row.devices));
     ASSIGN_OR_RETURN(tools::PlanPicture drawing, tools::PictureOfPlan(*graph, r.plan, program));
     plans.figures.push_back(
         {.caption = r.row.label, .svg = std::move(drawing.svg), .is_long = true, .cuts = std::move(drawing.cuts)});

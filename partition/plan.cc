@@ -193,7 +193,7 @@ std::string PlanToJson(const Plan& plan) {
     root["layers"][layer] = Json::array();
     for (Strategy s : strategies) root["layers"][layer].push_back(layers::Name(s));
   }
-  return root.dump(2) + "\n";
+  return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {

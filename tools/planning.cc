@@ -93,6 +93,12 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
   const std::string& model = machine.fitted_to.model;
   if (model.empty() || model == graph.name) return "";
+  if (machine.step_sec.value == 0) {
+    return absl::StrFormat(
+        "machine %s: how long its kernels take was fitted to %s; times predicted for %s are as wrong as its kernels are "
+        "unlike those",
+        machine.Title(), model, graph.name);
+  }
   return absl::StrFormat(
       "machine %s: its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
       machine.Title(), machine.step_sec.value, model, graph.name);

@@ -426,6 +426,9 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_EQ(all[2]["run"]["batch"], "64");
   const Result exported = Run(absl::StrCat("checkpoint export ", Run1(), " --out=", In("w.safetensors")));
   EXPECT_EQ(exported.code, 0) << exported.err;
+  const json told = json::parse(Run(absl::StrCat("checkpoint export --json ", Run1(), " --out=", In("w.safetensors"))).out);
+  EXPECT_EQ(told["step"], 3);
+  EXPECT_EQ(told["out"], In("w.safetensors"));
   EXPECT_EQ(Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", In("w.safetensors"))).code, 0);
   ASSERT_TRUE(engine::ReplaceFile(At(2) + "/weights.safetensors", "x").ok());
   EXPECT_EQ(Run(absl::StrCat("checkpoint show ", Run1())).code, 0) << "manifests alone are read";

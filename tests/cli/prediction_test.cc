@@ -71,6 +71,7 @@ TEST_F(Command, PlanExplainsOneLayer) {
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
   const Result none = Run(absl::StrCat("plan --plan=hybrid --explain=zzzzzz ", kTitan));
   EXPECT_THAT(none.err, HasSubstr("has no layer \"zzzzzz\"; expected one of images, conv1, "));
+  ExpectError(absl::StrCat("plan --plan=hybrid --explain=conv3 --json ", kTitan), 2, {"--explain: expected no --json"});
 }
 
 TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
@@ -121,6 +122,41 @@ TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
     EXPECT_THAT(r.err, HasSubstr(part));
   }
   EXPECT_EQ(r.out, "");
+  const Result cut = Run("plan --model=vgg16 --devices=4 --batch=256 --plan=hybrid --columns=4 --machine=titan-2013");
+  EXPECT_EQ(cut.code, 12);
+  EXPECT_THAT(cut.err, HasSubstr("shows it, without --columns"));
+}
+
+// Dense buffers alone would just fit.
+TEST_F(Command, APlanWhoseLayoutsAndWorkspacesDoNotFitIsRefused) {
+  ExpectError("simulate --model=alexnet --batch=5282 --machine=cpu-2core --draws=0", 12,
+              {"does not fit: device 0 of machine cpu-2core has 12640 MB", "with layouts and workspaces"});
+}
+
+TEST_F(Command, FlagsThatChangeTheChoiceOfASearchAreNotSaidToHaveBeenSearchedWith) {
+  const std::string search = absl::StrCat("plan --plan=auto --draws=0 ", kTitan);
+  EXPECT_THAT(Run(absl::StrCat(search, " --overlap=off --transfer-parts=2")).err,
+              HasSubstr("plans were searched without --overlap, --transfer-parts"));
+  EXPECT_THAT(Run(search).err, Not(HasSubstr("searched without")));
+}
+
+TEST_F(Command, ARateOfTheInputIsANumber) {
+  for (const char* rate : {"nan", "-1", "x"}) {
+    ExpectError(absl::StrCat("simulate --model=lenet --machine=titan-2013 --draws=0 --input-rate=", rate), 2,
+                {"--input-rate"});
+  }
+}
+
+TEST_F(Command, APlanFileOfAnyNameIsSavedAnew) {
+  const std::string file = In("p\xff.json");
+  ASSERT_EQ(Run(absl::StrCat("plan --model=lenet --devices=2 --machine=titan-2013 --draws=0 --save-plan=", file)).code, 0);
+  json plan = json::parse(*engine::ReadFile(file));
+  plan["name"] = "";
+  ASSERT_TRUE(engine::ReplaceFile(file, plan.dump()).ok());
+  const Result r = Run(
+      absl::StrCat("plan --model=lenet --machine=titan-2013 --draws=0 --plan=", file, " --save-plan=", In("again.json")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(partition::PlanFromJson(*engine::ReadFile(In("again.json"))).ok());
 }
 
 TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {

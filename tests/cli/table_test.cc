@@ -177,6 +177,63 @@ TEST_F(Table, AProfileFittedToAnUnknownNetworkIsWarnedOf) {
   EXPECT_THAT(r.err, HasSubstr("draws are not fitted anew to fitted_to: unknown model \"mine\""));
 }
 
+TEST_F(Table, AProfileWhoseDrawsCannotBeFittedHasNoInterval) {
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));
+  profile["fitted_to"]["step_sec"] = 1e-9;
+  ASSERT_TRUE(engine::ReplaceFile(In("mine.json"), profile.dump()).ok());
+  const Result r = Run(absl::StrCat("simulate --json --model=alexnet2012 --batch=256 --machine=", In("mine.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("there is no interval, since no draw can be fitted anew to fitted_to: "));
+  EXPECT_EQ(json::parse(r.out)["predicted"]["draws"], 0);
+}
+
+TEST_F(Table, AProfileOfWhichKernelsWereFittedSaysSo) {
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));
+  profile.erase("step_sec");
+  ASSERT_TRUE(engine::ReplaceFile(In("mine.json"), profile.dump()).ok());
+  const Result r = Run(absl::StrCat("simulate --draws=0 --model=lenet --machine=", In("mine.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("how long its kernels take was fitted to alexnet2012"));
+}
+
+TEST_F(Table, RowsThatAreLeftOutAreSaid) {
+  const Result r = Run("table --batch=6 --draws=0");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("row 4-data is left out: "));
+}
+
+TEST_F(Table, ARowThatDoesNotFitSaysSo) {
+  ASSERT_TRUE(engine::ReplaceFile(In("large.json"), R"({"colonnade_rows": 1, "title": "t", "model": "vgg16", "batch": 65536,
+      "rows": [{"name": "large", "devices": 1, "plan": "single"},
+               {"name": "small", "devices": 1, "plan": "single", "batch": 64}]})")
+                  .ok());
+  const std::string rows = absl::StrCat("table --draws=0 --machine=hgx-h100 --json --rows=", In("large.json"));
+  const Result r = Run(rows);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("row large does not fit: a device needs "));
+  EXPECT_THAT(r.err, Not(HasSubstr("row small")));
+  EXPECT_THAT(r.out, HasSubstr("does not fit: a device needs "));
+}
+
+TEST_F(Table, NoFileOfOneRunIsWrittenOverAnother) {
+  ExpectError(absl::StrCat("table --draws=0 --plots=", In("y"), " --report=", In("y-error-against-time.svg")), 2,
+              {"--report", "--plots"});
+}
+
+// Timelines are of whole Programs, not of the devices that stand for all.
+TEST_F(Table, TimelinesOfItsReportShowEveryDevice) {
+  ASSERT_TRUE(engine::ReplaceFile(In("four.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "four", "devices": 4, "plan": "data"}]})")
+                  .ok());
+  ASSERT_EQ(
+      Run(absl::StrCat("table --draws=0 --machine=hgx-h100 --rows=", In("four.json"), " --report=", In("r.html"))).code, 0);
+  const std::string page = *engine::ReadFile(In("r.html"));
+  const size_t begin = page.find("Two steps, simulated"), end = page.find(">Plans<", begin);
+  ASSERT_NE(end, std::string::npos);
+  const std::string timelines = page.substr(begin, end - begin);
+  for (int device : {0, 1, 2, 3}) EXPECT_THAT(timelines, HasSubstr(absl::StrCat(">device ", device))) << device;
+}
+
 TEST_F(Table, ErrorBarsStandInThePlot) {
   ASSERT_EQ(Run(absl::StrCat("table --plots=", In("with"), " ", Rows())).code, 0);
   ASSERT_EQ(Run(absl::StrCat("table --draws=0 --plots=", In("without"), " ", Rows())).code, 0);
