@@ -85,8 +85,9 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
                  p.machine.Title().c_str(), std::string(drawn.status().message()).c_str());
     return absl::OkStatus();
   }
-  if (drawn.ok() && drawn->draws() > 0) p.drawn = *std::move(drawn);
-  return drawn.status();
+  RETURN_IF_ERROR(drawn.status());
+  if (drawn->draws() > 0) p.drawn = *std::move(drawn);
+  return absl::OkStatus();
 }
 
 }  // namespace
