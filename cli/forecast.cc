@@ -62,7 +62,9 @@ absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, 
         absl::StrFormat("the profile is of %d devices, this run has %d; `colonnade calibrate --devices=%d` gives them",
                         machine.device_count(), session.plan.mesh.device_count(), session.plan.mesh.device_count()));
   }
-  Forecast forecast{.machine = std::move(machine), .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
+  Forecast forecast{.machine = std::move(machine),
+                    .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),
+                    .settings = PlanSettingsOf(flags)};
   ASSIGN_OR_RETURN(const program::Representatives lowered,
                    tools::LowerRepresentativesOn(forecast.machine, session.graph, session.plan, forecast.lower));
   ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(lowered, forecast.machine, {.memory = false}));
@@ -74,9 +76,12 @@ absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, 
 }
 
 PlanSearch::PlanSearch(const Forecast& forecast, layers::LayerGraph graph, int devices)
-    : machine_(forecast.machine), graph_(std::move(graph)), lower_(forecast.lower), devices_(devices), thread_([this] {
-        Search();
-      }) {}
+    : machine_(forecast.machine),
+      graph_(std::move(graph)),
+      lower_(forecast.lower),
+      settings_(forecast.settings),
+      devices_(devices),
+      thread_([this] { Search(); }) {}
 
 PlanSearch::~PlanSearch() {
   stop_ = true;
@@ -88,7 +93,7 @@ void PlanSearch::Search() {
   const sched_param idle{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &idle);
   const absl::StatusOr<std::vector<partition::Candidate>> found =
-      tools::SearchPlansOn(machine_, graph_, lower_, devices_, /*progress=*/nullptr, &stop_);
+      tools::SearchPlansOn(machine_, graph_, lower_, devices_, {.settings = settings_, .stop = &stop_});
   if (found.ok() && found->front().fits) {
     const partition::Candidate& best = found->front();
     found_ = FoundPlan{.name = best.plan.name,

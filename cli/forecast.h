@@ -16,12 +16,14 @@
 #include "engine/machine.h"
 #include "layers/graph.h"
 #include "partition/lower.h"
+#include "partition/plan.h"
 
 namespace colonnade::cli {
 
 struct Forecast {
   engine::Machine machine;
   partition::LowerOptions lower;
+  partition::PlanSettings settings{};
   absl::Duration step;
   std::vector<double> compute_sec;  // of each device
 };
@@ -50,6 +52,7 @@ class PlanSearch {
   const engine::Machine machine_;
   const layers::LayerGraph graph_;
   const partition::LowerOptions lower_;
+  const partition::PlanSettings settings_;
   const int devices_;
   std::atomic<bool> stop_{false}, is_over_{false};
   std::optional<FoundPlan> found_;  // before is_over_

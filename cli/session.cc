@@ -62,26 +62,15 @@ program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
   return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
 }
 
-// The flags that change a plan whatever made it.
-std::vector<std::string> OverridesOf(const Flags& flags) {
-  std::vector<std::string> given;
-  if (!flags.reduction.empty()) given.push_back("--reduction");
-  if (!flags.overlap.empty()) given.push_back("--overlap");
-  if (flags.bucket_bytes > 0) given.push_back("--bucket-bytes");
-  if (flags.piece_bytes > 0) given.push_back("--piece-bytes");
-  if (flags.transfer_parts > 0) given.push_back("--transfer-parts");
-  return given;
-}
-
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
       machine, session.graph, LowerOptionsOf(flags, session, program::Mode::kTrain), std::max(flags.devices, 1),
-      [&](int judgements, double part) {
-        progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
-      });
+      {.settings = PlanSettingsOf(flags), .progress = [&](int judgements, double part) {
+         progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
+       }});
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;
@@ -92,12 +81,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
         std::max(flags.devices, 1), machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
-  if (const std::vector<std::string> overrides = OverridesOf(flags); !overrides.empty()) {
-    plan.notes.push_back(
-        absl::StrFormat("auto on machine %s: plans were searched without %s, which then changes the choice; another plan "
-                        "may be faster with it",
-                        machine.Title(), absl::StrJoin(overrides, ", ")));
-  } else if (plan.name != partition::kAutoPlan) {
+  if (plan.name != partition::kAutoPlan) {
     plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
                                          machine.Title(), plan.name));
   }
@@ -105,14 +89,6 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
     plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
   plan.name = partition::kAutoPlan;
   return plan;
-}
-
-void ApplyOverrides(const Flags& flags, partition::Plan& plan) {
-  plan.reduction = partition::ReductionFromName(flags.reduction).value_or(plan.reduction);
-  if (!flags.overlap.empty()) plan.overlap = flags.overlap == "on";
-  if (flags.bucket_bytes > 0) plan.bucket_bytes = flags.bucket_bytes;
-  if (flags.piece_bytes > 0) plan.piece_bytes = flags.piece_bytes;
-  if (flags.transfer_parts > 0) plan.transfer_parts = flags.transfer_parts;
 }
 
 // Where the batch does not divide into as many parts as the plan has.
@@ -136,6 +112,15 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
 }  // namespace
+
+partition::PlanSettings PlanSettingsOf(const Flags& flags) {
+  partition::PlanSettings settings{.reduction = partition::ReductionFromName(flags.reduction)};
+  if (!flags.overlap.empty()) settings.overlap = flags.overlap == "on";
+  if (flags.bucket_bytes > 0) settings.bucket_bytes = flags.bucket_bytes;
+  if (flags.piece_bytes > 0) settings.piece_bytes = flags.piece_bytes;
+  if (flags.transfer_parts > 0) settings.transfer_parts = flags.transfer_parts;
+  return settings;
+}
 
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates) {
@@ -162,7 +147,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
     return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
                                                          columns, session.plan.name, flags.columns));
   }
-  ApplyOverrides(flags, session.plan);
+  PlanSettingsOf(flags).ApplyTo(session.plan);
   NoteFewerParts(flags, session.graph, session.plan);
   session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
                                                             : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());

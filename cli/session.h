@@ -33,6 +33,9 @@ struct Session {
   program::PixelScaling pixels;
 };
 
+// What the flags set of plans, whatever made them.
+partition::PlanSettings PlanSettingsOf(const Flags& flags);
+
 // The network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets
 // all that it judged.
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,

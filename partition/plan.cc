@@ -176,6 +176,14 @@ std::optional<Reduction> ReductionFromName(absl::string_view name) {
   return std::nullopt;
 }
 
+void PlanSettings::ApplyTo(Plan& plan) const {
+  plan.reduction = reduction.value_or(plan.reduction);
+  plan.overlap = overlap.value_or(plan.overlap);
+  plan.bucket_bytes = bucket_bytes.value_or(plan.bucket_bytes);
+  plan.piece_bytes = piece_bytes.value_or(plan.piece_bytes);
+  plan.transfer_parts = transfer_parts.value_or(plan.transfer_parts);
+}
+
 std::string PlanToJson(const Plan& plan) {
   Json root;
   root["colonnade_plan"] = kVersion;

@@ -50,6 +50,16 @@ struct Plan {
   int device_at(int position) const { return device_order.empty() ? position : device_order[position]; }
 };
 
+// What a caller sets whatever the plan's own is.
+struct PlanSettings {
+  std::optional<Reduction> reduction;
+  std::optional<bool> overlap;
+  std::optional<int64_t> bucket_bytes, piece_bytes;
+  std::optional<int> transfer_parts;
+
+  void ApplyTo(Plan& plan) const;
+};
+
 std::string PlanToJson(const Plan& plan);
 
 // Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors. It does not check the plan

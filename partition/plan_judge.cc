@@ -56,7 +56,8 @@ std::string PlanJudge::KeyOf(Plan plan) {
   return PlanToJson(plan);
 }
 
-absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan, bool spends) {
+absl::StatusOr<Candidate> PlanJudge::Judge(Plan plan, bool spends) {
+  options_.settings.ApplyTo(plan);
   const std::string key = KeyOf(plan);
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) return known->second.candidate;

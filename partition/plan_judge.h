@@ -26,13 +26,14 @@ class PlanJudge {
   PlanJudge(const layers::LayerGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), samples_(options.lower.samples_at_once()) {}
 
-  // Judges a plan, or returns the judgement that was made before. Plans that differ in their names alone are one.
+  // Judges a plan with PlannerOptions::settings, or returns the judgement that was made before. Plans that differ in their
+  // names alone are one.
   absl::StatusOr<Candidate> Judge(const Plan& plan);
   // Does the same for a plan that is never left out: it spends nothing.
   absl::StatusOr<Candidate> JudgeInAnyCase(const Plan& plan);
 
-  // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it was
-  // judged.
+  // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it is
+  // the plan of a candidate.
   bool ReducesBuckets(const Plan& plan) const { return by_key_.at(KeyOf(plan)).reduces_buckets; }
 
   // Whether at least `part`, from 0 to 1, of what may be spent has been.
@@ -51,7 +52,7 @@ class PlanJudge {
   static std::string KeyOf(Plan plan);
   absl::StatusOr<Judged> Made(const Plan& plan) const;
   absl::StatusOr<Judged> MadeOf(const Plan& plan, int64_t micro_batches) const;
-  absl::StatusOr<Candidate> Judge(const Plan& plan, bool spends);
+  absl::StatusOr<Candidate> Judge(Plan plan, bool spends);
   double PartSpent() const;
 
   const layers::LayerGraph& graph_;

@@ -44,6 +44,7 @@ struct Judgement {
 struct PlannerOptions {
   int devices = 1;
   LowerOptions lower;
+  PlanSettings settings{};                                         // of every plan, so that nothing else of it is tried
   std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // where so many are at work
   std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
   KindOfDevices kind_of_devices = nullptr;  // absent: all are alike

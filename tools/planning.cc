@@ -107,14 +107,14 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
-                                                                const SearchProgress& progress,
-                                                                const std::atomic<bool>* stop) {
+                                                                const SearchOptions& search) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
   std::map<int, AloneCosts> costs;  // by how many devices are at work
   ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
   partition::PlannerOptions options{
       .devices = devices,
       .lower = lower,
+      .settings = search.settings,
       .cost = [&](int count) -> absl::StatusOr<partition::CostFunctions> {
         if (!costs.contains(count)) {
           ASSIGN_OR_RETURN(AloneCosts alone, AloneCosts::Create(machine, count));
@@ -130,8 +130,8 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
       },
       .kind_of_devices = simulator.KindOfDevices(),
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
-      .is_stopped = [stop] { return stop != nullptr && *stop; },
-      .progress = progress};
+      .is_stopped = [&] { return search.stop != nullptr && *search.stop; },
+      .progress = search.progress};
   absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
   if (!found.ok() || !found->front().fits) return found;
   // They are sorted by time, so that the first named plan is the fastest of them.

@@ -22,14 +22,18 @@ namespace colonnade::tools {
 // Called with the number of plans judged and the part of the search that is spent.
 using SearchProgress = std::function<void(int judgements, double part)>;
 
+struct SearchOptions {
+  partition::PlanSettings settings{};  // of every plan
+  SearchProgress progress = nullptr;
+  const std::atomic<bool>* stop = nullptr;  // once it is set from elsewhere, the search ends with Cancelled
+};
+
 // The planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the planner's
-// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices; Cancelled once
-// `stop` is set from elsewhere.
+// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
-                                                                const SearchProgress& progress = nullptr,
-                                                                const std::atomic<bool>* stop = nullptr);
+                                                                const SearchOptions& search = {});
 
 // Seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
 // (partition/bound.h).

@@ -166,17 +166,15 @@ const RowTable& PaperTable() {
 }
 
 absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine) {
-  absl::StatusOr<partition::Plan> plan;
+  const partition::PlanSettings settings{.reduction = row.reduction, .overlap = row.overlap};
   if (row.plan == partition::kAutoPlan) {
-    ASSIGN_OR_RETURN(std::vector<partition::Candidate> candidates,
-                     SearchPlansOn(machine, graph, LowerOptionsOf(row), row.devices));
-    plan = std::move(candidates.front().plan);
-  } else {
-    plan = partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = row.global_batch});
+    ASSIGN_OR_RETURN(const std::vector<partition::Candidate> candidates,
+                     SearchPlansOn(machine, graph, LowerOptionsOf(row), row.devices, {.settings = settings}));
+    return candidates.front().plan;
   }
-  if (!plan.ok()) return plan;
-  if (row.reduction.has_value()) plan->reduction = *row.reduction;
-  if (row.overlap.has_value()) plan->overlap = *row.overlap;
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   partition::NamedPlan(row.plan, graph, {.devices = row.devices, .global_batch = row.global_batch}));
+  settings.ApplyTo(plan);
   return plan;
 }
 

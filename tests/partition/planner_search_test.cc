@@ -90,6 +90,39 @@ TEST(SearchPlans, TriesEveryKindOfReduction) {
   }
 }
 
+// A search that tried other settings too would find that all-reduce is the fastest, and would judge more plans.
+TEST(SearchPlans, WhatIsSetIsOfEveryPlanAndDecidesWhichIsTheBest) {
+  const auto seconds = [](const Program& program) {
+    const auto kinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduce};
+    for (double time = 1; CollectiveKind kind : kinds) {
+      if (Count(program, [&](const Task& t) { return IsOfBucket(t, kind); }) > 0) return time;
+      time = 3;
+    }
+    return 2.0;
+  };
+  PlannerOptions options = Options(2, seconds, /*proposals=*/4);
+  const size_t freely = Search(TwoLayers(), options).size();
+  EXPECT_EQ(Search(TwoLayers(), options)[0].judgement.step_sec, 1);
+  options.settings = {.reduction = Reduction::kMaster,
+                      .overlap = false,
+                      .bucket_bytes = 1 << 12,
+                      .piece_bytes = 1 << 11,
+                      .transfer_parts = 2};
+  const std::vector<Candidate> found = Search(TwoLayers(), options);
+  EXPECT_EQ(found[0].judgement.step_sec, 2);
+  EXPECT_LT(found.size(), freely);
+  std::set<std::string> plans;
+  for (Candidate candidate : found) {
+    EXPECT_EQ(candidate.plan.reduction, Reduction::kMaster);
+    EXPECT_FALSE(candidate.plan.overlap);
+    EXPECT_EQ(candidate.plan.bucket_bytes, 1 << 12);
+    EXPECT_EQ(candidate.plan.piece_bytes, 1 << 11);
+    EXPECT_EQ(candidate.plan.transfer_parts, 2);
+    candidate.plan.name.clear();
+    EXPECT_TRUE(plans.insert(PlanToJson(candidate.plan)).second) << PlanToJson(candidate.plan);
+  }
+}
+
 TEST(SearchPlans, TriesTransfersInLineWithCompute) {
   for (bool overlap : {true, false}) {
     const Candidate best = Search(TwoLayers(), 2, [&](const Program& program) {

@@ -7,6 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
+#include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
@@ -114,6 +116,23 @@ TEST(PlanOfRow, TakesReductionAndOverlapFromTheRow) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->reduction, partition::Reduction::kMaster);
   EXPECT_FALSE(plan->overlap);
+}
+
+// What is the best of two devices by itself, is not with what the row sets.
+TEST(PlanOfRow, SearchesWithReductionAndOverlapOfTheRow) {
+  const layers::LayerGraph alexnet = *models::BuildModel("alexnet", {});
+  const engine::Machine machine = *OpenMachine("titan-2013");
+  Row row{.model = "alexnet", .devices = 2, .plan = "auto", .global_batch = 256};
+  const auto seconds = [&](const partition::Plan& plan) {
+    return absl::ToDoubleSeconds(engine::Simulate(*LowerRow(row, alexnet, machine, plan), machine)->step);
+  };
+  partition::Plan set_afterwards = *PlanOfRow(row, alexnet, machine);
+  row.reduction = set_afterwards.reduction = partition::Reduction::kMaster;
+  row.overlap = set_afterwards.overlap = false;
+  const partition::Plan found = *PlanOfRow(row, alexnet, machine);
+  EXPECT_EQ(found.reduction, partition::Reduction::kMaster);
+  EXPECT_FALSE(found.overlap);
+  EXPECT_LT(seconds(found), seconds(set_afterwards));
 }
 
 TEST(LowerRow, ComputesInTheTypeOfTheRow) {
