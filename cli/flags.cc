@@ -256,12 +256,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--kernels", flags.kernels,
-                 "on the CPU: onednn, winograd (faster convolutions of 3 x 3, 5 x 5 and of stride 4, errors of 1e-6 instead "
-                 "of 1e-7, in bf16 of 4e-3, so that plans differ in bits), or reference (plain loops, double precision)")
-      ->check(CLI::IsMember({"onednn", "winograd", "reference"}))
-      ->capture_default_str()
-      ->group(group);
+  AddKernelsFlag(app, flags);
   app.add_option("--threads-per-device", flags.threads_per_device,
                  "CPU threads of one device (default: usable cores / devices, at most OMP_NUM_THREADS)")
       ->check(CLI::Range(1, 1024))
@@ -271,6 +266,15 @@ void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
       ->group(group);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags, dtype_may_be_auto);
+}
+
+void AddKernelsFlag(CLI::App& app, Flags& flags) {
+  app.add_option("--kernels", flags.kernels,
+                 "on the CPU: onednn, winograd (faster convolutions of 3 x 3, 5 x 5 and of stride 4, errors of 1e-6 instead "
+                 "of 1e-7, in bf16 of 4e-3, so that plans differ in bits), or reference (plain loops, double precision)")
+      ->check(CLI::IsMember({"onednn", "winograd", "reference"}))
+      ->capture_default_str()
+      ->group(kMachineGroup);
 }
 
 void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {

@@ -144,6 +144,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be
 void AddDataFlags(CLI::App& app, Flags& flags);
 void AddPlanFlags(CLI::App& app, Flags& flags);
 void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto = false);
+void AddKernelsFlag(CLI::App& app, Flags& flags);
 void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto);
 void AddTimedKernelsFlag(CLI::App& app, Flags& flags);  // --kernels, of those whose rates a profile may state
 void AddMeasuringFlags(CLI::App& app, Flags& flags);    // --backend, --kernels and --dtype of what is measured

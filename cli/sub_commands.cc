@@ -106,7 +106,8 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
   CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
   AddModelFlags(*program, flags);
   AddPlanFlags(*program, flags);
-  AddMachineFlags(*program, flags);
+  AddKernelsFlag(*program, flags);
+  AddDtypeFlag(*program, flags, /*may_be_auto=*/false);
   program->add_option("--mode", flags.mode, "train or eval")->check(CLI::IsMember({"train", "eval"}))->capture_default_str();
   program->add_flag("--summary", flags.summary, "what each device does, and what moves between devices");
   program->footer(

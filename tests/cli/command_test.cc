@@ -65,6 +65,15 @@ TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
   EXPECT_EQ(summary.out.find("conv4"), std::string::npos);
 }
 
+// No flag of what runs it: nothing of it would be seen.
+TEST_F(Command, AProgramTakesTheFlagsThatAreSeenInIt) {
+  EXPECT_THAT(Run("program --model=lenet --batch=4 --dtype=bf16").out, HasSubstr("dtype=bf16"));
+  EXPECT_THAT(Run("program --model=lenet --batch=4 --kernels=reference").out, HasSubstr("dtype=f64"));
+  for (const char* flag : {"--backend=cpu", "--threads-per-device=1", "--deterministic"}) {
+    ExpectError(absl::StrCat("program --model=lenet --batch=4 ", flag), 2, {flag});
+  }
+}
+
 TEST_F(Command, ModelListNamesThemWithParameters) {
   const Result r = Run("train --model=list");
   EXPECT_EQ(r.code, 0);
