@@ -112,9 +112,8 @@ absl::Status EvaluateWhileTraining(int64_t steps_done, Evaluations& evaluations)
 
 engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
                                     const Observers& observers) {
-  return {.first_step = course.from.step,
+  return {.from = course.from,
           .steps = course.steps - course.from.step,
-          .first_sample = course.from.sample,
           .seed = flags.seed,
           .learning_rate = course.learning_rate,
           .skips_not_finite = flags.on_not_finite == "skip",

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/io/file_calls.h"
 #include "engine/io/mapped_file.h"
+#include "engine/run_position.h"
 #include "engine/state.h"
 
 namespace colonnade::engine {
@@ -29,14 +29,6 @@ namespace colonnade::engine {
 inline constexpr int kCheckpointVersion = 1;
 inline constexpr char kManifestName[] = "manifest.json";
 std::string FileNameOf(StateKind kind);  // "weights.safetensors"
-
-// Where a run stands between two steps.
-struct RunPosition {
-  int64_t step = 0;    // steps done
-  int64_t sample = 0;  // position in the stream of the next step's first sample
-  // The mean loss over the steps since the checkpoint before; not a number where there was none.
-  double loss = std::numeric_limits<double>::quiet_NaN();
-};
 
 // What a run is made of, as fields and values. A run whose fields differ from a checkpoint's cannot resume from it.
 using RunFields = std::vector<std::pair<std::string, std::string>>;
@@ -101,8 +93,8 @@ class VerifiedCheckpoint {
   std::map<std::string, std::vector<TensorView>> tensors_;  // by file
 };
 
-// Verifies the checkpoint, and only then restores it. Returns where its run stands: a run that goes on begins with
-// position.step as TrainOptions::first_step and position.sample as first_sample.
+// Verifies the checkpoint, and only then restores it. Returns where its run stands: TrainOptions::from of a run that
+// goes on.
 absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded);
 
 // Copies the state from the devices and writes it to `folder`, as WriteCheckpoint. InvalidArgument where a value is not

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -115,9 +116,11 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
     return absl::FailedPreconditionError(
         "skips_not_finite: expected a Program whose updates obey a gate (LowerOptions::update.skips_not_finite)");
   }
-  if (options.steps < 1 || options.first_step < 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "expected at least 1 step from a first one of at least 0, found %d from %d", options.steps, options.first_step));
+  const RunPosition& from = options.from;
+  if (options.steps < 1 || from.step < 0 || from.sample < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("expected at least 1 step, from a step and a sample of at least 0, found %d from step %d, sample %d",
+                        options.steps, from.step, from.sample));
   }
   return CheckPolicy(options.learning_rate);
 }
@@ -183,16 +186,30 @@ class Training {
     Drain(executor_);
     if (!status.ok()) return status;
     report_.elapsed = Elapsed(program::SteadyNow());
+    report_.end = End();
     report_.last_steps = MakeTrace(executor_.program(), LastTimes());
     if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
     return std::move(report_);
   }
 
  private:
-  int64_t steps_done() const { return options_.first_step + static_cast<int64_t>(report_.losses.size()); }
+  int64_t steps_done() const { return options_.from.step + static_cast<int64_t>(report_.losses.size()); }
+
+  int64_t SampleOf(int64_t step) const {
+    return options_.from.sample + (step - options_.from.step) * executor_.program().global_batch;
+  }
+
+  RunPosition End() const {
+    RunPosition end{.step = steps_done(), .sample = SampleOf(steps_done())};
+    const auto& losses = report_.losses;
+    if (!losses.empty()) {
+      end.loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+    }
+    return end;
+  }
 
   absl::Status RunSteps() {
-    for (int64_t step = options_.first_step; step < options_.first_step + options_.steps; ++step) {
+    for (int64_t step = options_.from.step; step < options_.from.step + options_.steps; ++step) {
       ASSIGN_OR_RETURN(bool goes_on, PauseBefore(step));
       if (!goes_on) break;
       report_.stopped = Stopped(options_.stop);
@@ -205,7 +222,7 @@ class Training {
 
   // Whether training goes on.
   absl::StatusOr<bool> PauseBefore(int64_t step) {
-    const bool is_due = step > options_.first_step && options_.pauses.is_due && options_.pauses.is_due(step);
+    const bool is_due = step > options_.from.step && options_.pauses.is_due && options_.pauses.is_due(step);
     if (!is_due) return true;
     RETURN_IF_ERROR(CollectAll());
     const absl::StatusOr<bool> goes_on = options_.pauses.at(step);
@@ -232,13 +249,11 @@ class Training {
   }
 
   absl::Status Enqueue(int64_t step) {
-    const int64_t batch = executor_.program().global_batch;
-    const int64_t first_sample = options_.first_sample.value_or(options_.first_step * batch);
     const StepInputs inputs{.learning_rate = LearningRateAt(options_.learning_rate, step),
                             .step = static_cast<uint64_t>(step),
                             .seed = options_.seed};
-    const bool copies = step > options_.first_step && options_.copies.is_due && options_.copies.is_due(step);
-    const absl::Status read = ReadBatch(executor_, inputs_, data_, first_sample + (step - options_.first_step) * batch);
+    const bool copies = step > options_.from.step && options_.copies.is_due && options_.copies.is_due(step);
+    const absl::Status read = ReadBatch(executor_, inputs_, data_, SampleOf(step));
     if (!read.ok()) return EndOfInput(read);
     return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
   }
@@ -289,8 +304,8 @@ class Training {
     if (step == copied_before_) AddHeldUp();
     if (options_.on_step) {
       options_.on_step({.step = step + 1,
-                        .steps = options_.first_step + options_.steps,
-                        .first_step = options_.first_step,
+                        .steps = options_.from.step + options_.steps,
+                        .first_step = options_.from.step,
                         .loss = result.loss,
                         .top1_hits = result.top1_hits,
                         .labels = result.labels,

@@ -13,6 +13,7 @@
 #include "engine/data_source.h"
 #include "engine/executor.h"
 #include "engine/learning_rate.h"
+#include "engine/run_position.h"
 #include "engine/state.h"
 #include "engine/trace.h"
 
@@ -46,12 +47,10 @@ struct Pauses {
 inline constexpr int64_t kMostSkippedInARow = 100;
 
 struct TrainOptions {
-  // The step, counted from 0, at which this run resumes another: samples, learning rates and random numbers are those of the
-  // other run's steps from there on.
-  int64_t first_step = 0;
+  // Where this run goes on with another (TrainReport::end, RestoreCheckpoint): samples, learning rates and random numbers
+  // are those that the other run's next steps would have.
+  RunPosition from{};
   int64_t steps = 1;  // from there, at least 1
-  // Position in the stream of the first step's first sample; not given: first_step times the batch.
-  std::optional<int64_t> first_sample{};
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate{};
   // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
@@ -74,6 +73,7 @@ struct TrainReport {
   // How long copies of the state held up steps, in total; nothing where the backend does not time tasks.
   std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
+  RunPosition end;   // of the run, with the mean of the losses above
   Trace last_steps;  // the last two; one where there was one, or a pause between them
 
   // Return the median and the 95th percentile of the step times without the first four, or the first third where there are
@@ -82,10 +82,11 @@ struct TrainReport {
   absl::Duration P95Step() const;
 };
 
-// Trains on [step·batch, (step+1)·batch) of the stream. Two steps are in flight, so that devices do not wait for the host.
-// OutOfRange, with step (the first is 1), layer and device, where a loss or a gradient is not finite: every device stops at
-// that step; or, with the parameter, where a parameter is not finite after the last step. FailedPrecondition where the
-// Program is not one of training, its parameters were never set, or options are out of range or not what the Program does.
+// Trains from options.from.sample in the stream on, a batch each step. Two steps are in flight, so that devices do not wait
+// for the host. OutOfRange, with step (the first is 1), layer and device, where a loss or a gradient is not finite: every
+// device stops at that step; or, with the parameter, where a parameter is not finite after the last step. FailedPrecondition
+// where the Program is not one of training, its parameters were never set, or options are out of range or not what the
+// Program does.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {

@@ -163,15 +163,17 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
   RETURN_IF_ERROR(engine::InitializeParameters(train->loaded(), 1));
   std::vector<ErrorPoint> errors;
   ErrorPoint point;
+  engine::RunPosition at;
   for (int64_t step = 0; step <= steps; step += every) {
     ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, tests));
     point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples.size());
     point.error = 1 - tested.top1();
     errors.push_back(point);
     if (step == steps) break;
-    ASSIGN_OR_RETURN(engine::TrainReport report,
-                     engine::Train(*train, samples,
-                                   {.first_step = step, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+    ASSIGN_OR_RETURN(
+        engine::TrainReport report,
+        engine::Train(*train, samples, {.from = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+    at = report.end;
     point.seconds += absl::ToDoubleSeconds(report.elapsed);
   }
   return errors;

@@ -56,6 +56,8 @@ class NotedSamples : public DataSource {
   data::SampleStream stream_;
 };
 
+RunPosition At(int64_t step) { return {.step = step, .sample = step * kBatch}; }
+
 struct Training {
   program::Program program;
   std::unique_ptr<Backend> backend;
@@ -76,9 +78,9 @@ struct Training {
     EXPECT_TRUE(InitializeParameters(executor->loaded(), 1).ok());
   }
   std::vector<double> Train(int64_t first_step, int64_t steps, NotedSamples& samples) {
-    const absl::StatusOr<TrainReport> report = engine::Train(
-        *executor, samples,
-        {.first_step = first_step, .steps = steps, .learning_rate = {.base = 1e-3, .factor = 0.5, .every = 8}});
+    const absl::StatusOr<TrainReport> report =
+        engine::Train(*executor, samples,
+                      {.from = At(first_step), .steps = steps, .learning_rate = {.base = 1e-3, .factor = 0.5, .every = 8}});
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? report->losses : std::vector<double>();
   }
@@ -191,7 +193,7 @@ TEST(ResumeWithAnotherBatch, EverySampleOfTheEpochIsUsedOnce) {
   NotedSamples samples(run.sample_shape);
   run.Train(0, 3, samples);
   const absl::StatusOr<TrainReport> rest =
-      engine::Train(*run.executor, samples, {.first_step = 7, .steps = 3, .first_sample = 3 * kBatch});
+      engine::Train(*run.executor, samples, {.from = {.step = 7, .sample = 3 * kBatch}, .steps = 3});
   ASSERT_TRUE(rest.ok()) << rest.status();
   std::vector<int64_t> all(6 * kBatch);
   std::iota(all.begin(), all.end(), 0);
@@ -208,7 +210,7 @@ TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
       Training run(model, on), stops(model, on);
       NotedSamples samples(run.sample_shape), same(run.sample_shape);
       std::map<int64_t, StateCopy> copies;
-      TrainOptions options{.first_step = kFirst, .steps = kSteps, .learning_rate = {.base = 1e-3}};
+      TrainOptions options{.from = At(kFirst), .steps = kSteps, .learning_rate = {.base = 1e-3}};
       std::vector<int64_t> asked, ended;
       options.copies = {.is_due =
                             [&](int64_t step) {
@@ -232,7 +234,7 @@ TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
       std::vector<double> losses;
       for (int64_t step = kFirst; step < kFirst + kSteps; ++step) {
         const absl::StatusOr<TrainReport> one =
-            engine::Train(*stops.executor, same, {.first_step = step, .learning_rate = options.learning_rate});
+            engine::Train(*stops.executor, same, {.from = At(step), .learning_rate = options.learning_rate});
         ASSERT_TRUE(one.ok()) << one.status();
         losses.push_back(one->losses[0]);
         if (!copies.contains(step + 1)) continue;

@@ -178,7 +178,9 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   options.steps = 5;
   absl::StatusOr<TrainReport> first = Train(*parts.train, others, options);
   ASSERT_TRUE(first.ok()) << first.status();
-  options.first_step = 5;
+  EXPECT_EQ(first->end.step, 5);
+  EXPECT_EQ(first->end.sample, 5 * parts.train->program().global_batch);
+  options.from = first->end;
   options.steps = 7;
   absl::StatusOr<TrainReport> rest = Train(*parts.train, others, options);
   ASSERT_TRUE(rest.ok()) << rest.status();
@@ -188,17 +190,16 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
 }
 
 // Each of what a step is keyed by alone changes the loss: a run that goes on must have all of them.
-TEST(Train, TheFirstStepSetsSamplesAndDropoutEach) {
-  auto loss_of = [](int64_t first_step, bool same_samples) {
+TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
+  const auto loss_from = [](const RunPosition& from) {
     DigitsRun setup("single", 1);
-    data::ImageSet set = *data::OpenDataset("digits", data::SplitOf::kTrain, {});
-    set.pixels.resize(64 * 32);
-    set.labels.resize(32);
-    data::SampleStream digits = *data::SampleStream::Create(std::move(set), {.shuffle = !same_samples, .shift = false});
-    return Train(*setup.train, digits, {.first_step = first_step, .steps = 1})->losses[0];
+    data::SampleStream digits = Digits(true);
+    return Train(*setup.train, digits, {.from = from, .steps = 1})->end.loss;
   };
-  EXPECT_EQ(loss_of(0, true), loss_of(0, true));
-  EXPECT_NE(loss_of(0, true), loss_of(1, true)) << "dropout is of the step, the batch is the same";
+  const double loss = loss_from({});
+  EXPECT_EQ(loss_from({}), loss);
+  EXPECT_NE(loss_from({.step = 1}), loss) << "dropout is of the step, the batch is the same";
+  EXPECT_NE(loss_from({.sample = 32}), loss);
 }
 
 TEST(Train, WhatCannotBeMeantIsRefused) {
@@ -209,7 +210,8 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
   refuses(Train(*setup.train, digits, {.steps = 0}).status(), "expected at least 1 step");
-  refuses(Train(*setup.train, digits, {.first_step = -1}).status(), "from -1");
+  refuses(Train(*setup.train, digits, {.from = {.step = -1}}).status(), "from step -1");
+  refuses(Train(*setup.train, digits, {.from = {.sample = -1}}).status(), "sample -1");
   refuses(Train(*setup.train, digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
           "LearningRatePolicy::steps");
   refuses(Train(*setup.train, digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");
