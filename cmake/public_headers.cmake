@@ -5,7 +5,7 @@ set(interface
     program/builder.h program/memory.h program/program.h program/status_macros.h program/text.h program/verify.h
     engine/backend.h engine/checkpoint.h engine/classification.h engine/data_source.h engine/executor.h engine/machine.h engine/simulator.h engine/state.h engine/trace.h
     engine/trainer.h engine/io/file.h engine/io/safetensors.h engine/io/weights.h
-    cpu/backend.h cuda/backend.h data/dataset.h data/formats.h data/image_set.h data/pipeline.h data/sample_stream.h
+    cpu/backend.h cuda/backend.h data/dataset.h data/formats.h data/image_set.h data/memory_set.h data/pipeline.h
     tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h
     tools/network_file.h tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
 

@@ -1,7 +1,6 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -26,25 +25,6 @@ constexpr int64_t kSyntheticPixels = int64_t{1} << 25, kFewestSynthetic = 64;
 constexpr int64_t kMostSyntheticPixels = int64_t{1} << 28;  // even if there are fewer than the fewest then
 
 const char* Prefix(SplitOf split) { return split == SplitOf::kTrain ? "train" : "t10k"; }
-
-// Per channel, over all pixels, of values scaled to 0..1.
-void MeasureMoments(ImageSet& set) {
-  const int64_t channels = set.sample_shape[0], plane = set.sample_shape[1] * set.sample_shape[2];
-  set.mean.assign(channels, 0);
-  set.std.assign(channels, 0);
-  std::vector<double> squares(channels);
-  for (size_t i = 0; i < set.pixels.size(); ++i) {
-    const int64_t c = static_cast<int64_t>(i) / plane % channels;
-    const double value = set.pixels[i] / set.largest_value;
-    set.mean[c] += value;
-    squares[c] += value * value;
-  }
-  const double count = static_cast<double>(set.size() * plane);
-  for (int64_t c = 0; c < channels; ++c) {
-    set.mean[c] /= count;
-    set.std[c] = std::sqrt(std::max(squares[c] / count - set.mean[c] * set.mean[c], 1e-8));
-  }
-}
 
 absl::StatusOr<ImageSet> Digits(SplitOf split) {
   absl::string_view images, labels;
@@ -140,7 +120,6 @@ absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, con
                                  : spec == "synthetic" ? absl::StatusOr<ImageSet>(Synthetic(split, options))
                                                        : Folder(spec, split, options.classes));
   set.name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
-  MeasureMoments(set);
   if (options.pad > 0) PadImages(options.pad, set);
   return set;
 }

@@ -16,8 +16,7 @@ struct ImageSet {
   std::vector<uint8_t> pixels;  // [N, C, H, W]
   std::vector<int32_t> labels;  // [N], from 0
   int64_t classes = 0;
-  double largest_value = 255;     // the pixel value that stands for 1
-  std::vector<double> mean, std;  // per channel, of values scaled to 0..1
+  double largest_value = 255;  // the pixel value that stands for 1
 
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
 };

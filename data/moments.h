@@ -15,7 +15,7 @@
 namespace colonnade::data {
 
 struct Moments {
-  std::vector<double> mean, std;  // of values scaled to 0..1
+  std::vector<double> mean{}, std{};  // of values scaled to 0..1
   bool operator==(const Moments&) const = default;
 };
 

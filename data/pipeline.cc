@@ -131,6 +131,11 @@ absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const SampleSet> set, PipelineOptions options) {
+  if (const auto shape = set->image_shape(); shape.has_value() && options.augment.height == 0) {
+    options.augment.channels = (*shape)[0];
+    options.augment.height = (*shape)[1];
+    options.augment.width = (*shape)[2];
+  }
   RETURN_IF_ERROR(CheckOptions(*set, options));
   if (options.moments.mean.empty() || options.moments.std.empty()) {
     ASSIGN_OR_RETURN(const Moments measured, MeasureMoments(set, options.augment,

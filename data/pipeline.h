@@ -32,14 +32,16 @@ enum class BadSample {
 struct PipelineOptions {
   uint64_t seed = 1;
   bool shuffle = true;
-  bool once = false;       // a test set: positions past its end are padding of label −1
-  AugmentOptions augment;  // its height, width and channels are those of what is delivered
+  bool once = false;  // a test set: positions past its end are padding of label −1
+  // Its height, width and channels are those of what is delivered; a height of 0: the set's, whose images all have one
+  // shape.
+  AugmentOptions augment{};
   int threads = 1;
   int prefetch = 3;              // batches in memory: the one that is read, and those that are filled ahead
   int64_t jpeg_index_bytes = 0;  // for indices of the set's JPEGs (jpeg_indices.h); 0: none
   BadSample bad_sample = BadSample::kError;
   absl::Duration timeout = absl::Seconds(60);  // for one sample
-  Moments moments;                             // each empty: measured on the set
+  Moments moments{};                           // each empty: measured on the set
   int64_t border = 0;                          // pixels of value 0 around the set's images, which are not measured
 };
 

@@ -1,3 +1,4 @@
+// Where a run stands: what a training begins at and ends with, and a checkpoint holds.
 #ifndef COLONNADE_ENGINE_RUN_POSITION_H_
 #define COLONNADE_ENGINE_RUN_POSITION_H_
 

@@ -8,8 +8,8 @@
 
 #include "cpu/backend.h"
 #include "cpu/threads/cores.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
+#include "data/formats.h"
+#include "data/pipeline.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
@@ -144,15 +144,17 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
   ASSIGN_OR_RETURN(partition::Plan plan,
                    partition::NamedPlan(plan_name, graph, {.devices = devices, .global_batch = batch}));
-  ASSIGN_OR_RETURN(data::ImageSet train_set, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(data::ImageSet test_set, data::OpenDataset("digits", data::SplitOf::kTest, {}));
-  test_set.mean = train_set.mean;
-  test_set.std = train_set.std;
-  ASSIGN_OR_RETURN(data::SampleStream samples, data::SampleStream::Create(train_set, {.shift = true}));
-  ASSIGN_OR_RETURN(data::SampleStream tests, data::SampleStream::Create(test_set, {.shuffle = false, .once = true}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> train_set, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> test_set, data::OpenSamples("digits", data::SplitOf::kTest, {}));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<data::Pipeline> samples,
+      data::Pipeline::Create(std::move(train_set), {.augment = {.cropping = data::Cropping::kPadded, .pad = 1}}));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<data::Pipeline> tests,
+      data::Pipeline::Create(std::move(test_set), {.shuffle = false, .once = true, .moments = samples->moments()}));
   partition::LowerOptions lower{
       .global_batch = batch,
-      .pixels = samples.scaling(),
+      .pixels = samples->scaling(),
       .update = {.optimizer = program::Sgd{.momentum = model->momentum}, .weight_decay = model->weight_decay}};
   ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
   lower.mode = program::Mode::kEval;
@@ -165,14 +167,14 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
   ErrorPoint point;
   engine::RunPosition at;
   for (int64_t step = 0; step <= steps; step += every) {
-    ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, tests));
-    point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples.size());
+    ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, *tests));
+    point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples->size());
     point.error = 1 - tested.top1();
     errors.push_back(point);
     if (step == steps) break;
     ASSIGN_OR_RETURN(
         engine::TrainReport report,
-        engine::Train(*train, samples, {.from = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+        engine::Train(*train, *samples, {.from = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
     at = report.end;
     point.seconds += absl::ToDoubleSeconds(report.elapsed);
   }

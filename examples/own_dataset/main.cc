@@ -2,7 +2,7 @@
 //
 // What has to hold: a position of the stream always gives the same sample, whatever was read before, so that a run does not
 // depend on its batches. A test set is read once: what lies behind its end has the label −1, which counts nowhere. (Images
-// that are in memory already are a data::ImageSet, which data::SampleStream shuffles; files are a data::SampleSet.)
+// in memory or in files are a data::SampleSet instead, which data::Pipeline shuffles and augments by threads of its own.)
 
 #include <cstdint>
 #include <cstdio>

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
+#include "data/formats.h"
+#include "data/pipeline.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "engine/trainer.h"
@@ -31,17 +31,17 @@ absl::Status TrainOwnNetwork() {
   net.SoftmaxCrossEntropy("loss", x);
   ASSIGN_OR_RETURN(layers::LayerGraph graph, std::move(net).Build());
 
-  ASSIGN_OR_RETURN(data::ImageSet digits, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(data::SampleStream stream, data::SampleStream::Create(digits, {.shift = true}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> digits, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, data::Pipeline::Create(std::move(digits), {}));
 
   ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 32}));
   ASSIGN_OR_RETURN(program::Program program,
-                   partition::Lower(graph, plan, {.global_batch = 32, .pixels = stream.scaling()}));
+                   partition::Lower(graph, plan, {.global_batch = 32, .pixels = stream->scaling()}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 4}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *devices));
   RETURN_IF_ERROR(engine::InitializeParameters(executor->loaded(), /*seed=*/1));
   ASSIGN_OR_RETURN(engine::TrainReport report,
-                   engine::Train(*executor, stream, {.steps = 200, .learning_rate = {.base = 0.02}}));
+                   engine::Train(*executor, *stream, {.steps = 200, .learning_rate = {.base = 0.02}}));
   std::printf("loss %.3f -> %.3f on %d devices\n", report.losses.front(), report.losses.back(), devices->device_count());
   return absl::OkStatus();
 }

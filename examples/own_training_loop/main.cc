@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
+#include "data/formats.h"
+#include "data/pipeline.h"
 #include "engine/checkpoint.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
@@ -66,16 +66,18 @@ absl::StatusOr<Totals> RunSteps(engine::Executor& executor, engine::DataSource& 
 }
 
 absl::Status TrainByOwnRule() {
-  ASSIGN_OR_RETURN(data::ImageSet train_set, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(data::ImageSet test_set, data::OpenDataset("digits", data::SplitOf::kTest, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> train_set, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> test_set, data::OpenSamples("digits", data::SplitOf::kTest, {}));
+  const data::AugmentOptions shifted = {.cropping = data::Cropping::kPadded, .pad = 1};  // by a pixel
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> train_data,
+                   data::Pipeline::Create(std::move(train_set), {.augment = shifted}));
   // A test set is read once, and with the mean and deviation of the training set.
-  const data::StreamOptions once = {.shuffle = false, .once = true, .mean = train_set.mean, .std = train_set.std};
-  ASSIGN_OR_RETURN(data::SampleStream train_data, data::SampleStream::Create(train_set, {.shift = true}));
-  ASSIGN_OR_RETURN(data::SampleStream test_data, data::SampleStream::Create(test_set, once));
+  const data::PipelineOptions once = {.shuffle = false, .once = true, .moments = train_data->moments()};
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> test_data, data::Pipeline::Create(std::move(test_set), once));
 
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {.width = 0.5}));
   ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = kBatch}));
-  partition::LowerOptions lower = {.global_batch = kBatch, .pixels = train_data.scaling()};
+  partition::LowerOptions lower = {.global_batch = kBatch, .pixels = train_data->scaling()};
   ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
   lower.mode = program::Mode::kEval;
   ASSIGN_OR_RETURN(program::Program test_program, partition::Lower(graph, plan, lower));
@@ -85,11 +87,11 @@ absl::Status TrainByOwnRule() {
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> tester, engine::Executor::Create(test_program, *devices));
   RETURN_IF_ERROR(engine::InitializeParameters(trainer->loaded(), /*seed=*/1));
 
-  const int64_t steps = train_data.size() / kBatch, test_steps = (test_data.size() + kBatch - 1) / kBatch;
+  const int64_t steps = train_data->size() / kBatch, test_steps = (test_data->size() + kBatch - 1) / kBatch;
   double rate = 0.06, least_loss = 1e9;
   for (int64_t epoch = 0; epoch < kMostEpochs; ++epoch) {
-    ASSIGN_OR_RETURN(Totals trained, RunSteps(*trainer, train_data, epoch * steps, steps, rate));
-    ASSIGN_OR_RETURN(Totals tested, RunSteps(*tester, test_data, 0, test_steps, 0));
+    ASSIGN_OR_RETURN(Totals trained, RunSteps(*trainer, *train_data, epoch * steps, steps, rate));
+    ASSIGN_OR_RETURN(Totals tested, RunSteps(*tester, *test_data, 0, test_steps, 0));
     std::printf("epoch %2lld  rate %.4f  loss %.3f  test loss %.4f  %lld of %lld right (%.1f %%)\n",
                 static_cast<long long>(epoch + 1), rate, trained.loss(), tested.loss(), static_cast<long long>(tested.hits),
                 static_cast<long long>(tested.labels), 100 * tested.accuracy());

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
+#include "data/formats.h"
+#include "data/pipeline.h"
 #include "layers/graph.h"
 #include "partition/plan.h"
 #include "program/status_macros.h"
@@ -59,12 +59,12 @@ absl::Status VerifyOwnPlan() {
   misspelt.layers["conv_2"] = plan.layers.at("conv2");
   std::cout << "a slip: " << partition::ValidatePlan(misspelt, graph, kBatch).message() << "\n";
 
-  ASSIGN_OR_RETURN(data::ImageSet digits, data::OpenDataset("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(data::SampleStream stream, data::SampleStream::Create(digits, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> digits, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, data::Pipeline::Create(std::move(digits), {}));
   tools::VerifyOptions options = {.steps = 3, .lower = {.global_batch = kBatch}};
   for (const bool in_double : {false, true}) {
     options.reference = in_double;  // plain loops in double, held to 1e-10, beside the usual kernels in f32
-    ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(graph, plan, stream, options));
+    ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(graph, plan, *stream, options));
     std::printf("%s, %lld steps on %d devices: %s; gradients differ by %.1e, where %.1e is granted; the worst: %s\n",
                 in_double ? "double" : "f32", static_cast<long long>(report.steps), plan.mesh.device_count(),
                 report.ok ? "equal to one device" : "NOT EQUAL", report.error.gradient, report.tolerance.gradient,

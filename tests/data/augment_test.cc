@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "data/sample_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -76,26 +75,6 @@ TEST(DrawView, OneThingDrawnDoesNotMoveAnother) {
 
 TEST(DrawView, ByDefaultNothingIsChanged) {
   EXPECT_EQ(DrawView({.height = 5, .width = 5}, 1, 2, 3, 40, 50), (View{.box = {0, 0, 40, 50}}));
-}
-
-TEST(DrawView, APadOfOneMovesImagesAsTheSampleStreamDoes) {
-  ImageSet set{.name = "noise", .sample_shape = {1, 5, 6}, .classes = 1, .mean = {0}, .std = {1}};
-  for (int i = 0; i < 30 * 30; ++i) set.pixels.push_back(static_cast<uint8_t>(i * 37 % 251));
-  set.labels.assign(30, 0);
-  const std::vector<uint8_t> pixels = set.pixels;
-  absl::StatusOr<SampleStream> stream = SampleStream::Create(std::move(set), {.seed = 11, .shuffle = false, .shift = true});
-  ASSERT_TRUE(stream.ok());
-  const AugmentOptions options = {.height = 5, .width = 6, .channels = 1, .cropping = Cropping::kPadded, .pad = 1};
-  for (int64_t at = 0; at < 90; ++at) {
-    std::vector<uint8_t> out(30), expected(30);
-    std::vector<int32_t> label(1);
-    ASSERT_TRUE(stream->Read(at, absl::MakeSpan(expected), absl::MakeSpan(label)).ok());
-    const int64_t sample = at % 30;
-    const Image image{5, 6, 1, {pixels.begin() + sample * 30, pixels.begin() + sample * 30 + 30}};
-    const View view = DrawView(options, 11, at / 30, sample, 5, 6);
-    Render(options, view, image, view.box, absl::MakeSpan(out));
-    EXPECT_EQ(out, expected) << at;
-  }
 }
 
 TEST(DrawView, APadOfFourMovesByUpToFour) {

@@ -6,8 +6,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
 #include "engine/state.h"
 #include "engine/trace.h"
 #include "engine/trainer.h"
@@ -16,6 +14,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/open_stream.h"
 
 namespace colonnade::engine {
 namespace {
@@ -28,13 +27,13 @@ struct SmallRun {
   program::Program train_program, eval_program;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Executor> train, eval;
-  data::SampleStream train_images, test_images;
+  std::unique_ptr<data::Pipeline> train_images, test_images;
 
   SmallRun() : train_images(Images(true)), test_images(Images(false)) {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.25});
     absl::StatusOr<partition::Plan> plan = partition::NamedPlan("hybrid", *graph, {.devices = 4, .global_batch = 32});
     EXPECT_TRUE(plan.ok()) << plan.status();
-    partition::LowerOptions options{.global_batch = 32, .pixels = train_images.scaling()};
+    partition::LowerOptions options{.global_batch = 32, .pixels = train_images->scaling()};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
     eval_program = *partition::Lower(*graph, *plan, options);
@@ -44,14 +43,15 @@ struct SmallRun {
     EXPECT_TRUE(InitializeParameters(train->loaded(), 1).ok());
   }
 
-  static data::SampleStream Images(bool train) {
-    data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-    return *data::SampleStream::Create(std::move(set),
-                                       {.shuffle = train, .shift = train, .once = !train, .mean = {0.3}, .std = {0.35}});
+  static std::unique_ptr<data::Pipeline> Images(bool train) {
+    return OpenStream("digits", {.shuffle = train,
+                                 .once = !train,
+                                 .augment = train ? kShiftedByAPixel : data::AugmentOptions{},
+                                 .moments = {.mean = {0.3}, .std = {0.35}}});
   }
 
   absl::StatusOr<TrainReport> Train(int64_t steps, Pauses pauses) {
-    return engine::Train(*train, train_images,
+    return engine::Train(*train, *train_images,
                          {.steps = steps, .learning_rate = {.base = 0.02}, .pauses = std::move(pauses)});
   }
 };
@@ -82,7 +82,7 @@ TEST(Pauses, WithTestsInThemLeaveLossesAndWeightsAsTheyWouldBe) {
   const absl::StatusOr<TrainReport> expected = plain.Train(12, {});
   const absl::StatusOr<TrainReport> report = tested.Train(12, {.is_due = Always, .at = [&](int64_t) -> absl::StatusOr<bool> {
                                                                  absl::StatusOr<EvalReport> test =
-                                                                     Evaluate(*tested.eval, tested.test_images);
+                                                                     Evaluate(*tested.eval, *tested.test_images);
                                                                  EXPECT_TRUE(test.ok()) << test.status();
                                                                  EXPECT_EQ(test->count, 360);
                                                                  return true;

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
 #include "engine/checkpoint.h"
 #include "engine/trainer.h"
 #include "gmock/gmock.h"
@@ -15,6 +13,7 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "tests/folder.h"
+#include "tests/open_stream.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::engine {
@@ -38,22 +37,20 @@ constexpr int64_t kBefore = 5, kAfter = kSanitized ? 6 : 50, kAfterOnAnother = k
 class NotedSamples : public DataSource {
  public:
   explicit NotedSamples(const program::Shape& shape)
-      : stream_(*data::SampleStream::Create(
-            *data::OpenDataset("synthetic", data::SplitOf::kTrain, {.synthetic_shape = shape, .synthetic_classes = 10}),
-            {.seed = 1, .shuffle = true})) {}
-  std::string description() const override { return stream_.description(); }
-  int64_t size() const override { return stream_.size(); }
-  const program::Shape& sample_shape() const override { return stream_.sample_shape(); }
-  int64_t classes() const override { return stream_.classes(); }
-  const program::PixelScaling& scaling() const override { return stream_.scaling(); }
+      : stream_(OpenStream("synthetic", {}, {.synthetic_shape = shape, .synthetic_classes = 10})) {}
+  std::string description() const override { return stream_->description(); }
+  int64_t size() const override { return stream_->size(); }
+  const program::Shape& sample_shape() const override { return stream_->sample_shape(); }
+  int64_t classes() const override { return stream_->classes(); }
+  const program::PixelScaling& scaling() const override { return stream_->scaling(); }
   absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override {
     for (size_t i = 0; i < labels.size(); ++i) positions.push_back(position + static_cast<int64_t>(i));
-    return stream_.Read(position, images, labels);
+    return stream_->Read(position, images, labels);
   }
   std::vector<int64_t> positions;
 
  private:
-  data::SampleStream stream_;
+  std::unique_ptr<data::Pipeline> stream_;
 };
 
 RunPosition At(int64_t step) { return {.step = step, .sample = step * kBatch}; }

@@ -9,8 +9,6 @@
 #include <thread>
 
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
 #include "engine/classification.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
@@ -18,6 +16,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/open_stream.h"
 
 namespace colonnade::engine {
 namespace {
@@ -25,15 +24,9 @@ namespace {
 using ::testing::HasSubstr;
 
 // Both normalised by the training set's mean and deviation.
-data::SampleStream Digits(bool train) {
-  data::ImageSet set = *data::OpenDataset("digits", train ? data::SplitOf::kTrain : data::SplitOf::kTest, {});
-  data::StreamOptions options{.shuffle = train, .shift = train};
-  if (!train) {
-    const program::PixelScaling scaling = Digits(true).scaling();
-    options.std = {1 / (16 * scaling.scale[0])};  // the largest of a digit's values is 16
-    options.mean = {-scaling.shift[0] * options.std[0]};
-  }
-  return *data::SampleStream::Create(std::move(set), options);
+std::unique_ptr<data::Pipeline> Digits(bool train) {
+  if (train) return OpenStream("digits", {.augment = kShiftedByAPixel});
+  return OpenStream("digits", {.shuffle = false, .once = true, .moments = Digits(true)->moments()});
 }
 
 // two_column on digits under a named plan, ready to train and to test.
@@ -52,7 +45,7 @@ struct DigitsRun {
     const bool reference = kernels == cpu::CpuOptions::Kernels::kReference;
     partition::LowerOptions options{.global_batch = batch,
                                     .dtype = reference ? program::DType::kF64 : program::DType::kF32,
-                                    .pixels = Digits(true).scaling(),
+                                    .pixels = Digits(true)->scaling(),
                                     .update = {.weight_decay = 5e-4}};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
@@ -65,8 +58,8 @@ struct DigitsRun {
 };
 
 TrainReport TrainOn(DigitsRun& setup, int64_t steps) {
-  data::SampleStream digits = Digits(true);
-  absl::StatusOr<TrainReport> report = Train(*setup.train, digits, {.steps = steps, .learning_rate = {.base = 0.02}});
+  const auto digits = Digits(true);
+  absl::StatusOr<TrainReport> report = Train(*setup.train, *digits, {.steps = steps, .learning_rate = {.base = 0.02}});
   EXPECT_TRUE(report.ok()) << report.status();
   return *std::move(report);
 }
@@ -123,8 +116,8 @@ TEST(Evaluate, CountsEverySampleOnceWhateverBatchAndPlan) {
   for (const auto& [plan, devices, batch] : std::vector<std::tuple<std::string, int, int64_t>>{
            {"single", 1, 64}, {"single", 1, 7}, {"hybrid", 4, 44}, {"data", 3, 360}}) {
     DigitsRun setup(plan, devices, batch);
-    data::SampleStream test = Digits(false);
-    absl::StatusOr<EvalReport> report = Evaluate(*setup.eval, test);
+    const auto test = Digits(false);
+    absl::StatusOr<EvalReport> report = Evaluate(*setup.eval, *test);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->count, 360) << plan << batch;
     reports[batch] = *report;
@@ -148,20 +141,20 @@ TEST(Train, WhatIsNotFiniteStopsAllDevicesNamingStepLayerAndDevice) {
   ASSERT_TRUE(setup.train->loaded().Read(parameter->value()[2].buffer, absl::MakeSpan(values)).ok());
   values[0] = std::numeric_limits<double>::quiet_NaN();
   ASSERT_TRUE(setup.train->loaded().Write(parameter->value()[2].buffer, values).ok());
-  data::SampleStream digits = Digits(true);
-  const absl::Status status = Train(*setup.train, digits, {.steps = 10}).status();
+  const auto digits = Digits(true);
+  const absl::Status status = Train(*setup.train, *digits, {.steps = 10}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   for (const char* part : {"step 1", "layer", "device 2"}) EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
 
 TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
   DigitsRun setup("data", 2);
-  data::SampleStream digits = Digits(true);
+  const auto digits = Digits(true);
   std::atomic<bool> stop{false};
   absl::StatusOr<TrainReport> report =
-      Train(*setup.train, digits, {.steps = 1000, .stop = &stop, .on_step = [&](const TrainProgress& p) {
-                                     if (p.step == 5) stop = true;
-                                   }});
+      Train(*setup.train, *digits, {.steps = 1000, .stop = &stop, .on_step = [&](const TrainProgress& p) {
+                                      if (p.step == 5) stop = true;
+                                    }});
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->stopped);
   EXPECT_GE(report->losses.size(), 5u);
@@ -171,18 +164,18 @@ TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
 // 12 steps at once, and 5 and 7 with the state between them: samples, shifts, dropout and rate are those of steps 5 to 11.
 TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   DigitsRun whole("data", 2), parts("data", 2);
-  data::SampleStream digits = Digits(true), others = Digits(true);
+  const auto digits = Digits(true), others = Digits(true);
   TrainOptions options{.steps = 12, .seed = 3, .learning_rate = {.base = 0.02, .factor = 0.5, .every = 4}};
-  absl::StatusOr<TrainReport> expected = Train(*whole.train, digits, options);
+  absl::StatusOr<TrainReport> expected = Train(*whole.train, *digits, options);
   ASSERT_TRUE(expected.ok()) << expected.status();
   options.steps = 5;
-  absl::StatusOr<TrainReport> first = Train(*parts.train, others, options);
+  absl::StatusOr<TrainReport> first = Train(*parts.train, *others, options);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->end.step, 5);
   EXPECT_EQ(first->end.sample, 5 * parts.train->program().global_batch);
   options.from = first->end;
   options.steps = 7;
-  absl::StatusOr<TrainReport> rest = Train(*parts.train, others, options);
+  absl::StatusOr<TrainReport> rest = Train(*parts.train, *others, options);
   ASSERT_TRUE(rest.ok()) << rest.status();
   std::vector<double> losses = first->losses;
   losses.insert(losses.end(), rest->losses.begin(), rest->losses.end());
@@ -193,8 +186,8 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
 TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
   const auto loss_from = [](const RunPosition& from) {
     DigitsRun setup("single", 1);
-    data::SampleStream digits = Digits(true);
-    return Train(*setup.train, digits, {.from = from, .steps = 1})->end.loss;
+    const auto digits = Digits(true);
+    return Train(*setup.train, *digits, {.from = from, .steps = 1})->end.loss;
   };
   const double loss = loss_from({});
   EXPECT_EQ(loss_from({}), loss);
@@ -204,23 +197,22 @@ TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
 
 TEST(Train, WhatCannotBeMeantIsRefused) {
   DigitsRun setup("data", 2);
-  data::SampleStream digits = Digits(true), test = Digits(false);
+  const auto digits = Digits(true), test = Digits(false);
   auto refuses = [](const absl::Status& status, const char* message) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
-  refuses(Train(*setup.train, digits, {.steps = 0}).status(), "expected at least 1 step");
-  refuses(Train(*setup.train, digits, {.from = {.step = -1}}).status(), "from step -1");
-  refuses(Train(*setup.train, digits, {.from = {.sample = -1}}).status(), "sample -1");
-  refuses(Train(*setup.train, digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
+  refuses(Train(*setup.train, *digits, {.steps = 0}).status(), "expected at least 1 step");
+  refuses(Train(*setup.train, *digits, {.from = {.step = -1}}).status(), "from step -1");
+  refuses(Train(*setup.train, *digits, {.from = {.sample = -1}}).status(), "sample -1");
+  refuses(Train(*setup.train, *digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
           "LearningRatePolicy::steps");
-  refuses(Train(*setup.train, digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");
-  refuses(Train(*setup.eval, digits, {}).status(), "expected a Program for training, found one for evaluation");
-  refuses(Evaluate(*setup.train, test).status(), "expected a Program for evaluation, found one for training");
-  for (const data::StreamOptions& other : {data::StreamOptions{.std = {0.5}}, {.mean = {0.5}}}) {
-    data::ImageSet set = *data::OpenDataset("digits", data::SplitOf::kTrain, {});
-    data::SampleStream stream = *data::SampleStream::Create(std::move(set), other);
-    refuses(Train(*setup.train, stream, {}).status(), "lowered for its mean and deviation");
+  refuses(Train(*setup.train, *digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");
+  refuses(Train(*setup.eval, *digits, {}).status(), "expected a Program for training, found one for evaluation");
+  refuses(Evaluate(*setup.train, *test).status(), "expected a Program for evaluation, found one for training");
+  for (const data::Moments& other : {data::Moments{.std = {0.5}}, {.mean = {0.5}}}) {
+    const auto stream = OpenStream("digits", {.moments = other});
+    refuses(Train(*setup.train, *stream, {}).status(), "lowered for its mean and deviation");
   }
 }
 
@@ -229,8 +221,8 @@ TEST(Train, AnInputThatNobodyFillsIsRefused) {
   program::Program program = setup.train_program;
   program.inputs[1].name = "targets";
   const std::unique_ptr<Executor> executor = *Executor::Create(program, *setup.backend);
-  data::SampleStream digits = Digits(true);
-  EXPECT_THAT(std::string(Train(*executor, digits, {}).status().message()), HasSubstr("found \"targets\""));
+  const auto digits = Digits(true);
+  EXPECT_THAT(std::string(Train(*executor, *digits, {}).status().message()), HasSubstr("found \"targets\""));
 }
 
 TEST(Train, ParametersThatWereNeverSetAreRefused) {
@@ -240,12 +232,12 @@ TEST(Train, ParametersThatWereNeverSetAreRefused) {
   const std::unique_ptr<Backend> fresh = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
   const std::unique_ptr<Executor> untouched = *Executor::Create(setup.train_program, *fresh);
   ASSERT_EQ(ReadParameters(untouched->loaded())->front().values, zeros.front().values);
-  data::SampleStream digits = Digits(true);
-  const absl::Status status = Train(*untouched, digits, {}).status();
+  const auto digits = Digits(true);
+  const absl::Status status = Train(*untouched, *digits, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("call InitializeParameters or WriteParameters first"));
   ASSERT_TRUE(InitializeParameters(untouched->loaded(), 1).ok());
-  EXPECT_TRUE(Train(*untouched, digits, {}).ok());
+  EXPECT_TRUE(Train(*untouched, *digits, {}).ok());
 }
 
 // The first layer gives no gradient to one before it: where its ReLU makes 0 of NaN, loss and gradients are finite.
@@ -256,8 +248,8 @@ TEST(Train, AWeightThatIsNotFiniteIsFoundAlsoBehindARelu) {
     if (tensor.name == "conv1.weight") tensor.values[3] = std::numeric_limits<double>::quiet_NaN();
   }
   ASSERT_TRUE(WriteParameters(setup.train->loaded(), weights).ok());
-  data::SampleStream digits = Digits(true);
-  const absl::Status status = Train(*setup.train, digits, {.steps = 2}).status();
+  const auto digits = Digits(true);
+  const absl::Status status = Train(*setup.train, *digits, {.steps = 2}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(status.message()), HasSubstr("after step 2, the last: tensor \"conv1.weight\""));
 }
@@ -283,11 +275,11 @@ static_assert(CanBeRun<const program::Program&> && !CanBeRun<program::Program>, 
 TEST(Executor, CollectAndEnqueueKeepTheirOrder) {
   DigitsRun setup("single", 1);
   EXPECT_EQ(setup.train->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
-  data::SampleStream digits = Digits(true);
+  const auto digits = Digits(true);
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<absl::Span<uint8_t>> images = setup.train->NextInput<uint8_t>(engine::kImages);
     ASSERT_TRUE(images.ok());
-    ASSERT_TRUE(digits.Read(0, *images, *setup.train->NextInput<int32_t>(engine::kLabels)).ok());
+    ASSERT_TRUE(digits->Read(0, *images, *setup.train->NextInput<int32_t>(engine::kLabels)).ok());
     ASSERT_TRUE(setup.train->Enqueue({.learning_rate = 0}).ok());
   }
   EXPECT_EQ(setup.train->Enqueue({}).code(), absl::StatusCode::kFailedPrecondition);

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "cpu/backend.h"
-#include "data/dataset.h"
-#include "data/sample_stream.h"
 #include "engine/simulator.h"
 #include "engine/state.h"
 #include "engine/trainer.h"
@@ -18,6 +16,7 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/open_stream.h"
 #include "tools/machines.h"
 
 namespace colonnade {
@@ -59,14 +58,13 @@ class LoadOverlap : public testing::TestWithParam<Case> {
   LoadOverlap() {
     const layers::LayerGraph graph = *models::BuildModel("lenet", {});
     data::DatasetOptions options{.synthetic_shape = graph.nodes[0].sample_shape};
-    images_ = std::make_unique<data::SampleStream>(
-        *data::SampleStream::Create(*data::OpenDataset("synthetic", data::SplitOf::kTrain, options), {}));
+    images_ = OpenStream("synthetic", {}, options);
     const partition::Plan plan =
         *partition::NamedPlan(GetParam().plan, graph, {.devices = GetParam().devices, .global_batch = kBatch});
     program_ = *partition::Lower(graph, plan, {.global_batch = kBatch, .pixels = images_->scaling()});
   }
 
-  std::unique_ptr<data::SampleStream> images_;
+  std::unique_ptr<data::Pipeline> images_;
   program::Program program_;
 };
 

@@ -8,12 +8,11 @@
 #include <string>
 #include <variant>
 
-#include "data/dataset.h"
-#include "data/sample_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "tests/open_stream.h"
 
 namespace colonnade::tools {
 namespace {
@@ -43,7 +42,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
                                     int64_t steps = 3) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.25});
   const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 16});
-  data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
+  const auto digits = OpenStream("digits");
   VerifyOptions options{.steps = steps,
                         .reference = arithmetic.reference,
                         .bf16 = arithmetic.bf16,
@@ -57,7 +56,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
     };
   }
   options.make_program = Spoiled(spoil);
-  return VerifyPlan(graph, plan, digits, options);
+  return VerifyPlan(graph, plan, *digits, options);
 }
 
 // Calls `change` with every operation of the kind `T`.
@@ -130,13 +129,13 @@ absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
   const layers::LayerGraph graph =
       *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 8});
-  data::SampleStream digits = *data::SampleStream::Create(*data::OpenDataset("digits", data::SplitOf::kTrain, {}), {});
+  const auto digits = OpenStream("digits");
   VerifyOptions options{.steps = 1,
                         .reference = true,
                         .learning_rate = {.base = 0.01},
                         .lower = {.global_batch = 8, .update = {.weight_decay = 5e-4}}};
   options.make_program = Spoiled(spoil);
-  return VerifyPlan(graph, plan, digits, options);
+  return VerifyPlan(graph, plan, *digits, options);
 }
 
 // The first update of running statistics on device 2.
@@ -186,14 +185,12 @@ absl::StatusOr<VerifyReport> VerifyZeroGradient(const Spoil& spoil, program::Opt
   net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = 0.1});
   const layers::LayerGraph graph = *std::move(net).Build();
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
-  data::SampleStream images = *data::SampleStream::Create(
-      *data::OpenDataset("synthetic", data::SplitOf::kTrain, {.synthetic_shape = {1, 8, 8}, .synthetic_classes = classes}),
-      {});
+  const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {1, 8, 8}, .synthetic_classes = classes});
   VerifyOptions options{.steps = 2, .reference = reference, .learning_rate = {.base = 0.03}};
   options.lower.global_batch = 16;
   options.lower.update = {.optimizer = optimizer, .weight_decay = 5e-4, .average_decay = 0.9};
   options.make_program = Spoiled(spoil);
-  return VerifyPlan(graph, plan, images, options);
+  return VerifyPlan(graph, plan, *images, options);
 }
 
 TEST(VerifyPlan, AGradientThatIsRoundingsAloneAgreesUnderEveryOptimiser) {
@@ -214,11 +211,10 @@ TEST(VerifyPlan, AGradientThatIsRoundingsAloneAgreesUnderEveryOptimiser) {
 TEST(VerifyPlan, GradientsThatMakeMuchOfRoundingsAreGrantedThoseOfTheirNeighbours) {
   const layers::LayerGraph graph = *models::BuildModel("resnet50", {.input_size = 32, .classes = 4, .width = 0.1});
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 2});
-  data::SampleStream images = *data::SampleStream::Create(
-      *data::OpenDataset("synthetic", data::SplitOf::kTrain, {.synthetic_shape = {3, 32, 32}, .synthetic_classes = 4}), {});
+  const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {3, 32, 32}, .synthetic_classes = 4});
   VerifyOptions options{.steps = 1, .reference = true, .learning_rate = {.base = 0.03}};
   options.lower.global_batch = 2;
-  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, images, options);
+  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *images, options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
   EXPECT_GT(report->error.gradient, 1e-10) << "the case is none any more";
