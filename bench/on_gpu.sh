@@ -4,12 +4,13 @@
 #
 #   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
-# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. PEER, if set, is a command that times
+# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. DTYPES, if set, are some of "fp32 tf32
+# bf16", in which networks are run: `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that times
 # the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
 # OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
 # of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too. Ends with 69 where there is no GPU.
 set -uo pipefail
-[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 74
 shift 2
@@ -18,6 +19,9 @@ all=(tests memcheck verify speed accuracy transfers profile activity)
 [ $# -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
   [[ " ${all[*]} " == *" $part "* ]] || { echo "no part \"$part\"; expected some of ${all[*]}" >&2; exit 2; }
+done
+for dtype in ${DTYPES:=fp32 tf32 bf16}; do
+  [[ " fp32 tf32 bf16 " == *" $dtype "* ]] || { echo "DTYPES: expected some of fp32, tf32 and bf16, found \"$dtype\"" >&2; exit 2; }
 done
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -32,6 +36,8 @@ colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) || exit
 
 memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
+
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
 
 failed=0
 # run PART SECONDS COMMAND …
@@ -65,33 +71,36 @@ for part in "${parts[@]}"; do
   : >"$out/$part.txt"
   case $part in
     tests)
-      # In processes of their own, since a GPU that has failed refuses all that its process asks for afterwards.
+      # In processes of their own, since a GPU that has failed refuses all that its process asks for afterwards. In one of their own the
+      # networks whose graphs span all streams, which say the most.
+      run tests 120 "$gpu_test" --gtest_brief=1 '--gtest_filter=*Graphs*two_column*:*Graphs*lenet*:*Graphs*resnet20*'
       for shard in 0 1 2 3 4 5 6 7; do
-        run tests 300 env GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard "$gpu_test" --gtest_brief=1
+        run tests 120 env GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard "$gpu_test" --gtest_brief=1
       done ;;
-    memcheck) run memcheck 1900 "$memcheck" "$gpu_test" 600 ;;
+    memcheck) run memcheck 570 "$memcheck" "$gpu_test" 180 ;;
     verify)
-      for dtype in fp32 tf32 bf16; do
+      for dtype in $DTYPES; do
         for model in alexnet2012 alexnet; do
           for plan in "single --devices=1" "data --devices=2" "model --devices=2" "hybrid --devices=4" "owt --devices=4"; do
-            # shellcheck disable=SC2086
-            run verify 300 "$colonnade" verify --backend=cuda --model=$model --plan=$plan --dtype=$dtype --batch=16 --steps=6 --json
+            # shellcheck disable=SC2206
+            verify=("$colonnade" verify --backend=cuda --model=$model --plan=$plan --dtype=$dtype --batch=16 --steps=6 --json)
+            # A step that is no graph is an error.
+            run verify 100 "${verify[@]}" --collectives=peer --cuda-graphs=on
+            # On GPUs of their own devices have NCCL.
+            [[ $gpus -lt ${plan##*=} || $plan == single* ]] || run verify 100 "${verify[@]}" --collectives=nccl
           done
         done
       done
       # The same task by task: where only this agrees, graphs are to blame.
-      run verify 300 "$colonnade" verify --backend=cuda --model=alexnet --plan=hybrid --devices=4 --batch=16 --steps=6 --cuda-graphs=off \
-        --json
-      # Sums over devices in f32, which a search times, too.
-      run verify 300 "$colonnade" verify --backend=cuda --model=alexnet --plan=model --devices=2 --dtype=bf16 --batch=16 \
-        --search-algorithms="$out/algorithms.json" --json ;;
+      run verify 100 "$colonnade" verify --backend=cuda --model=alexnet --plan=hybrid --devices=4 --batch=16 --steps=6 \
+        --collectives=peer --cuda-graphs=off --json ;;
     speed)
       # In turn, since machines have moods. the line `single` is the step on one GPU.
       for _ in 1 2 3; do
-        for dtype in fp32 tf32 bf16; do
+        for dtype in $DTYPES; do
           for model in alexnet alexnet2012; do
             run speed 300 "$colonnade" bench plans --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
-              --dtype=$dtype --slices=20 --search-algorithms="$out/algorithms.json"
+              --dtype="$dtype" --slices=20 --search-algorithms="$out/algorithms.json"
           done
           # shellcheck disable=SC2086
           [ -z "${PEER:-}" ] || run speed 300 $PEER --net alexnet --batch 256 --dtype $dtype
@@ -100,11 +109,11 @@ for part in "${parts[@]}"; do
       run speed 300 "$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
         --slices=20 --deterministic ;;
     accuracy)
-      for dtype in fp32 tf32 bf16; do
+      for dtype in $DTYPES; do
         run accuracy 300 "$colonnade" train --backend=cuda --model=two_column --data=digits --plan=hybrid --devices=4 \
-          --epochs=20 --dtype=$dtype --json
+          --epochs=20 --dtype="$dtype" --json
         [ -z "${IMAGES:-}" ] || run accuracy 300 "$colonnade" train --backend=cuda --model=lenet --data="$IMAGES" --plan=hybrid \
-          --devices=4 --epochs=3 --dtype=$dtype --json
+          --devices=4 --epochs=3 --dtype="$dtype" --json
       done ;;
     transfers) run transfers 300 "$colonnade" bench transfers --backend=cuda --json ;;
     profile)

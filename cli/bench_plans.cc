@@ -141,6 +141,9 @@ absl::Status RunBenchPlans(const Flags& flags, const BenchFlags& bench) {
   }
   RETURN_IF_ERROR(CheckBackend(flags));
   ASSIGN_OR_RETURN(const std::vector<Racer> racers, Race(flags, bench.slices));
+  for (const Racer& racer : racers) {
+    for (const std::string& note : racer.meter->Notes()) Warn(absl::StrCat(racer.label(), ": ", note));
+  }
   if (flags.json) {
     PrintJson(RacersJson(flags, racers));
   } else {

@@ -146,6 +146,7 @@ absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const BenchFlags& ben
   } else {
     ASSIGN_OR_RETURN(pairs, RunPairs(flags, bench, *meter));
   }
+  for (const std::string& note : meter->Notes()) Warn(note);
   const std::vector<double>& steps = meter->step_seconds();
   StepReport report{.backend = meter->backend_name(),
                     .devices = meter->program().device_count,

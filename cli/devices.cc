@@ -29,6 +29,9 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--collectives=%s: only GPUs have a choice of them (--backend=cuda)", flags.collectives));
   }
+  if (flags.cuda_graphs == "on") {
+    return absl::FailedPreconditionError("--cuda-graphs=on: steps are CUDA graphs on GPUs (--backend=cuda)");
+  }
   if (!flags.search_algorithms.empty()) {
     return absl::FailedPreconditionError("--search-algorithms: algorithms are searched on GPUs (--backend=cuda)");
   }
@@ -38,6 +41,11 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
 cuda::Collectives CollectivesOf(const Flags& flags) {
   if (flags.collectives == "nccl") return cuda::Collectives::kNccl;
   return flags.collectives == "peer" ? cuda::Collectives::kPeer : cuda::Collectives::kAuto;
+}
+
+cuda::Graphs GraphsOf(const Flags& flags, bool times_tasks) {
+  if (flags.cuda_graphs == "off" || times_tasks) return cuda::Graphs::kOff;
+  return flags.cuda_graphs == "on" ? cuda::Graphs::kOn : cuda::Graphs::kAuto;
 }
 
 absl::Status NoCuda(const absl::Status& why) {
@@ -68,7 +76,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
                                     .precision = flags.dtype == "tf32" ? cuda::Precision::kTf32 : cuda::Precision::kF32,
                                     .deterministic = flags.deterministic,
                                     .collectives = CollectivesOf(flags),
-                                    .graphs = flags.cuda_graphs == "on",
+                                    .graphs = GraphsOf(flags, times_tasks),
                                     .times_tasks = times_tasks},
                                    *std::move(calls));
     }

@@ -63,7 +63,11 @@ void AddCollectivesFlag(CLI::App& app, Flags& flags) {
 
 void AddGpuFlags(CLI::App& app, Flags& flags) {
   AddCollectivesFlag(app, flags);
-  AddSwitch(app, "--cuda-graphs", flags.cuda_graphs, "on GPUs: each step as one CUDA graph")->group(kMachineGroup);
+  app.add_option("--cuda-graphs", flags.cuda_graphs,
+                 "on GPUs: each step as one CUDA graph where it can be; on: an error where it cannot")
+      ->check(CLI::IsMember({"on", "off", "auto"}))
+      ->capture_default_str()
+      ->group(kMachineGroup);
   app.add_option("--search-algorithms", flags.search_algorithms,
                  "on GPUs: time algorithms of convolutions, and keep the fastest in this file for the next run")
       ->type_name("FILE")

@@ -54,7 +54,7 @@ struct Flags {
   std::string dtype = "fp32";
   bool deterministic = false;
   std::string collectives = "auto";
-  std::string cuda_graphs = "on";
+  std::string cuda_graphs = "auto";
   std::string search_algorithms;  // empty: no search
   // Run
   int64_t steps = 0, epochs = 0;  // 0: not given

@@ -305,6 +305,7 @@ class Training {
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status Finish() {
+    for (const std::string& note : run_.train->loaded().Notes()) Warn(note);
     absl::Status status;
     if (results_.steps_done() > 0) {  // it is written while the test runs
       status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());

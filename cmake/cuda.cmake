@@ -32,12 +32,15 @@ set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does no
 add_library(colonnade_cuda_kernels OBJECT ${PROJECT_SOURCE_DIR}/cuda/driver/kernels.cu)
 set_target_properties(colonnade_cuda_kernels PROPERTIES CUDA_STANDARD 20)
 target_include_directories(colonnade_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+# As on the host (-ffp-contract=off): what two kernels work out alike, such as the ReLU that a backward pass recalls, is alike to the bit.
+# No kernel of ours is bound by arithmetic.
+target_compile_options(colonnade_cuda_kernels PRIVATE --fmad=false)
 # Apart, since tests ask cuDNN about GPUs that are not there.
 set(driver ${PROJECT_SOURCE_DIR}/cuda/driver)
 add_library(colonnade_cuda_dnn STATIC ${driver}/convolution_runner.cc ${driver}/convolution_graph.cc ${driver}/graph_builder.cc ${driver}/descriptor.cc)
 target_include_directories(colonnade_cuda_dnn SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(colonnade_cuda_dnn PUBLIC colonnade::cuda ${CUDNN_LIBRARY})
-add_library(colonnade_cuda_driver MODULE ${driver}/driver.cc ${driver}/matrix_products.cc ${driver}/communicators.cc ${driver}/about.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
+add_library(colonnade_cuda_driver MODULE ${driver}/driver.cc ${driver}/engine_timer.cc ${driver}/matrix_products.cc ${driver}/communicators.cc ${driver}/about.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)
 set_target_properties(colonnade_cuda_driver PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(colonnade_cuda_driver PRIVATE colonnade_cuda_dnn CUDA::cudart CUDA::cublasLt)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

@@ -38,10 +38,13 @@ class CudaBackend : public engine::Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls) {
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::shared_ptr<Calls> calls) {
   if (options.devices < 1 || options.memory_limit_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("a CUDA backend of ", options.devices, " devices with a limit of ",
                                                    options.memory_limit_bytes, " bytes; these must be ≥ 1 and ≥ 0"));
+  }
+  if (options.graphs == Graphs::kOn && options.times_tasks) {
+    return absl::InvalidArgumentError("steps as CUDA graphs: their tasks cannot be timed one by one");
   }
   if (options.collectives == Collectives::kNccl) {
     if (!calls->has_nccl())
@@ -60,7 +63,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   resources.precision = options.precision;
   resources.deterministic = options.deterministic;
   resources.times_tasks = options.times_tasks;
-  resources.uses_graphs = options.graphs;
+  resources.graphs = options.graphs;
   for (int d = 0; d < options.devices; ++d) {
     Device& device = resources.devices.emplace_back();
     device.gpu = d % resources.calls->gpu_count();

@@ -21,19 +21,27 @@ enum class Collectives {
   kPeer,  // copies between peers, sums in the order of the members
 };
 
+// Whether steps, from the third on, are CUDA graphs. Steps with collectives of NCCL never are, nor are those whose tasks are
+// timed.
+enum class Graphs {
+  kOff,
+  kAuto,  // where they can be captured
+  kOn,    // an error where they cannot: FailedPrecondition of Load or of the step
+};
+
 struct CudaOptions {
   int devices = 1;  // device d is on GPU d modulo their number: more devices than GPUs share them
   Precision precision = Precision::kF32;
   bool deterministic = false;  // two runs give equal bits: convolutions by algorithms that promise it; all else does anyway
   Collectives collectives = Collectives::kAuto;
-  bool graphs = true;              // steps as CUDA graphs, from the third on; not with times_tasks
+  Graphs graphs = Graphs::kAuto;
   bool times_tasks = false;        // Times() is zero without: two events around each task
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 
-// A backend on `calls`, through which Programs reach the GPUs. InvalidArgument if an option is out of range;
-// FailedPrecondition if NCCL is asked for where it cannot be.
-absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::unique_ptr<Calls> calls);
+// A backend on `calls`, through which Programs reach the GPUs; backends of one host thread may share them. InvalidArgument
+// if an option is out of range; FailedPrecondition if NCCL is asked for where it cannot be.
+absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::shared_ptr<Calls> calls);
 
 // Calls on CUDA, cuDNN and cuBLAS (driver/, a module that is loaded here). With a file, each convolution uses the cuDNN
 // engine that a timed search found fastest; a convolution that the file does not know is searched and added

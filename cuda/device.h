@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/backend.h"
 #include "cuda/calls.h"
 #include "engine/loading.h"
 #include "program/program.h"
@@ -35,12 +36,12 @@ struct Resources {
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
 
-  std::unique_ptr<Calls> calls;
+  std::shared_ptr<Calls> calls;
   std::vector<Device> devices;
   Precision precision = Precision::kF32;
   bool deterministic = false;
   bool times_tasks = false;
-  bool uses_graphs = false;
+  Graphs graphs = Graphs::kOff;
   bool uses_nccl = false;  // where it serves
   engine::MemoryBooks books;
 };

@@ -102,6 +102,8 @@ class LoadedProgram {
 
   virtual DeviceMemory Memory(int device) const = 0;
   virtual const std::vector<AddedReorder>& added_reorders() const = 0;
+  // Returns what a person may want to know of how the steps ran, each a sentence.
+  virtual std::vector<std::string> Notes() const { return {}; }
 
  protected:
   const program::Program& program_;

@@ -53,6 +53,7 @@ class StepMeter {
   const Spent& first_step() const { return first_step_; }
   std::vector<engine::DeviceMemory> Memory() const;  // by device
   std::string backend_name() const { return backend_->name(); }
+  std::vector<std::string> Notes() const { return executor_->loaded().Notes(); }
 
  private:
   StepMeter() = default;

@@ -1,5 +1,7 @@
 #include "cuda/driver/convolution_runner.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "cuda/status.h"
 #include "program/status_macros.h"
@@ -27,8 +29,8 @@ absl::StatusOr<int64_t> ConvolutionRunner::Prepare(int gpu, Convolution& convolu
   return plans_[it->second].workspace_bytes;
 }
 
-absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Choose(int gpu, const Convolution& convolution,
-                                                                             const std::string& key) {
+absl::StatusOr<ConvolutionRunner::Chosen> ConvolutionRunner::Choose(int gpu, const Convolution& convolution,
+                                                                    const std::string& key) {
   const std::string& name = gpus_[gpu]->name;
   ASSIGN_OR_RETURN(ConvolutionGraph graph, ConvolutionGraph::Make(convolution, *gpus_[gpu]));
   const auto of_name = engine_of_.find({name, key});
@@ -37,50 +39,49 @@ absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Choose(int
                                                     : nullptr;
   if (known != nullptr) {
     absl::StatusOr<ConvolutionPlan> plan = graph.Plan(*known);
-    if (plan.ok()) return std::pair(*known, *std::move(plan));
+    if (plan.ok()) return Chosen(*known, *std::move(plan));
   }
   ASSIGN_OR_RETURN(std::vector<Engine> engines, graph.Engines());
-  return Fastest(gpu, convolution, key, graph, engines);
+  return choices_ ? Fastest(gpu, convolution, key, graph, engines) : First(gpu, key, graph, engines);
 }
 
-// Without a search the first that serves.
-absl::StatusOr<std::pair<Engine, ConvolutionPlan>> ConvolutionRunner::Fastest(int gpu, const Convolution& convolution,
-                                                                              const std::string& key,
-                                                                              const ConvolutionGraph& graph,
-                                                                              const std::vector<Engine>& engines) {
-  std::optional<Engine> first;  // by cuDNN's ranking
-  std::optional<std::pair<Engine, ConvolutionPlan>> fastest;
-  double least = 0;
-  bool had_memory = true;
+// The first that serves.
+absl::StatusOr<ConvolutionRunner::Chosen> ConvolutionRunner::First(int gpu, const std::string& key,
+                                                                   const ConvolutionGraph& graph,
+                                                                   const std::vector<Engine>& engines) const {
   absl::Status refused;
   for (const Engine& engine : engines) {
     absl::StatusOr<ConvolutionPlan> plan = graph.Plan(engine);
     refused.Update(plan.status());
+    if (plan.ok() && plan->workspace_bytes <= kMostWorkspace) return Chosen(engine, *std::move(plan));
+  }
+  return absl::UnimplementedError(absl::StrCat("cuDNN ", CudnnVersion(), " has no engine on ", gpus_[gpu]->name,
+                                               " for a convolution: ", key, refused.ok() ? "" : "; ", refused.message()));
+}
+
+absl::StatusOr<ConvolutionRunner::Chosen> ConvolutionRunner::Fastest(int gpu, const Convolution& convolution,
+                                                                     const std::string& key, const ConvolutionGraph& graph,
+                                                                     const std::vector<Engine>& engines) {
+  const absl::StatusOr<Timer> timer = make_timer_(gpu, convolution);
+  if (absl::IsResourceExhausted(timer.status())) return First(gpu, key, graph, engines);
+  if (!timer.ok()) return WithContext(timer.status(), absl::StrCat("a timer for ", key));
+  std::optional<Chosen> fastest;
+  double least = std::numeric_limits<double>::infinity();
+  bool had_memory = true;
+  for (const Engine& engine : engines) {
+    absl::StatusOr<ConvolutionPlan> plan = graph.Plan(engine);
     if (!plan.ok() || plan->workspace_bytes > kMostWorkspace) continue;
-    if (!choices_) return std::pair(engine, *std::move(plan));
-    if (!first) first = engine;
-    const absl::StatusOr<double> seconds = timer_(gpu, *plan, convolution);
+    const absl::StatusOr<double> seconds = (*timer)(*plan, least);
     had_memory = had_memory && !absl::IsResourceExhausted(seconds.status());
     if (absl::IsResourceExhausted(seconds.status()) || absl::IsUnimplemented(seconds.status())) continue;
     if (!seconds.ok()) {
       return WithContext(seconds.status(), absl::StrCat("engine ", engine.index, " of cuDNN, timed for ", key));
     }
-    if (fastest && *seconds >= least) continue;
-    fastest.emplace(engine, *std::move(plan)), least = *seconds;
+    if (*seconds < least) fastest.emplace(engine, *std::move(plan)), least = *seconds;
   }
-  if (!first) {
-    return absl::UnimplementedError(absl::StrCat("cuDNN ", CudnnVersion(), " has no engine on ", gpus_[gpu]->name,
-                                                 " for a convolution: ", key, refused.ok() ? "" : "; ", refused.message()));
-  }
-  if (!fastest) {
-    ASSIGN_OR_RETURN(ConvolutionPlan plan, graph.Plan(*first));
-    return std::pair(*first, std::move(plan));
-  }
+  if (!fastest) return First(gpu, key, graph, engines);
   // A choice among those alone that want little memory is none to keep.
-  if (had_memory) {
-    absl::Status added = choices_->Add(gpus_[gpu]->name, CudnnVersion(), key, fastest->first, least);
-    if (!added.ok()) return added;
-  }
+  if (had_memory) RETURN_IF_ERROR(choices_->Add(gpus_[gpu]->name, CudnnVersion(), key, fastest->first, least));
   return *std::move(fastest);
 }
 

@@ -25,15 +25,17 @@ namespace colonnade::cuda {
 
 class ConvolutionRunner {
  public:
-  // Seconds of one run of a plan on a GPU. Errors: ResourceExhausted if there is no memory for it now, Unimplemented if it
-  // does not run.
-  using Timer = std::function<absl::StatusOr<double>(int gpu, const ConvolutionPlan&, const Convolution&)>;
+  // Seconds of one run of a plan; it may end early where they are many times `least`. Errors: ResourceExhausted if there is
+  // no memory for it now, Unimplemented if it does not run.
+  using Timer = std::function<absl::StatusOr<double>(const ConvolutionPlan&, double least)>;
+  // A timer of one convolution on a GPU. ResourceExhausted if there is no memory for its tensors now.
+  using TimerMaker = std::function<absl::StatusOr<Timer>(int gpu, const Convolution&)>;
 
   // The next GPU, by number. GPUs of one name take the same engines, so that they compute the same bits.
   void AddGpu(DnnGpu gpu) { gpus_.push_back(std::make_unique<DnnGpu>(std::move(gpu))); }
 
   // From now on, engines that `choices` does not know are timed and the fastest is added to it.
-  void Search(EngineChoices choices, Timer timer) { choices_ = std::move(choices), timer_ = std::move(timer); }
+  void Search(EngineChoices choices, TimerMaker make) { choices_ = std::move(choices), make_timer_ = std::move(make); }
 
   // Calls::Prepare.
   absl::StatusOr<int64_t> Prepare(int gpu, Convolution& convolution);
@@ -41,15 +43,16 @@ class ConvolutionRunner {
   absl::Status Run(int gpu, const Convolution& prepared);
 
  private:
-  // An engine, and its plan.
-  absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Choose(int gpu, const Convolution& convolution, const std::string& key);
-  absl::StatusOr<std::pair<Engine, ConvolutionPlan>> Fastest(int gpu, const Convolution& convolution, const std::string& key,
-                                                             const ConvolutionGraph& graph,
-                                                             const std::vector<Engine>& engines);
+  using Chosen = std::pair<Engine, ConvolutionPlan>;
+  absl::StatusOr<Chosen> Choose(int gpu, const Convolution& convolution, const std::string& key);
+  absl::StatusOr<Chosen> First(int gpu, const std::string& key, const ConvolutionGraph& graph,
+                               const std::vector<Engine>& engines) const;
+  absl::StatusOr<Chosen> Fastest(int gpu, const Convolution& convolution, const std::string& key,
+                                 const ConvolutionGraph& graph, const std::vector<Engine>& engines);
 
   std::vector<std::unique_ptr<DnnGpu>> gpus_;
   std::optional<EngineChoices> choices_;
-  Timer timer_;
+  TimerMaker make_timer_;
   std::vector<ConvolutionPlan> plans_;
   std::map<std::pair<int, std::string>, int> plan_of_;               // by GPU and KeyOf
   std::map<std::pair<std::string, std::string>, Engine> engine_of_;  // by the GPU's name and KeyOf

@@ -4,11 +4,7 @@
 #include <cudnn.h>
 #include <nvtx3/nvToolsExt.h>
 
-#include <algorithm>
-#include <cstring>
-#include <limits>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +15,13 @@
 #include "absl/time/time.h"
 #include "cuda/backend.h"
 #include "cuda/calls.h"
+#include "cuda/driver/check.h"
 #include "cuda/driver/communicators.h"
 #include "cuda/driver/convolution_runner.h"
+#include "cuda/driver/engine_timer.h"
 #include "cuda/driver/matrix_products.h"
 #include "cuda/kernels/launch.h"
 #include "cuda/status.h"
-#include "program/bfloat16.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
 
@@ -42,70 +39,6 @@ static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 
 constexpr size_t kLeastCudnn = 90800;  // cmake/cuda.cmake
 
 constexpr absl::Duration kMostStepWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
-
-absl::Status Check(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) (void)cudaGetLastError();  // or the next launch of a kernel would return it again
-  return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
-}
-absl::Status Check(cudnnStatus_t status, const char* call) { return CheckCudnn(status, call); }
-absl::Status Check(cublasStatus_t status, const char* call) { return CheckCublas(status, call); }
-
-#define COLONNADE_CHECK(call)            \
-  do {                                   \
-    RETURN_IF_ERROR(Check(call, #call)); \
-  } while (false)
-
-// Numbers between −1 and 1 that fill `bytes`.
-absl::StatusOr<std::vector<char>> RandomNumbers(program::DType dtype, int64_t bytes) {
-  std::vector<char> numbers(bytes);
-  std::minstd_rand random;
-  for (int64_t at = 0, size = program::SizeInBytes(dtype); at + size <= bytes; at += size) {
-    const float number = std::uniform_real_distribution<float>(-1, 1)(random);
-    if (dtype == program::DType::kF32) {
-      std::memcpy(&numbers[at], &number, size);
-    } else if (dtype == program::DType::kBF16) {
-      const program::BFloat16 rounded(number);
-      std::memcpy(&numbers[at], &rounded, size);
-    } else {
-      return absl::UnimplementedError(absl::StrCat("random numbers of ", program::Name(dtype)));
-    }
-  }
-  return numbers;
-}
-
-// Device memory of its own.
-class Scratch {
- public:
-  static absl::StatusOr<Scratch> Make(int64_t bytes) {
-    Scratch scratch;
-    if (bytes == 0) return scratch;
-    void* data = nullptr;
-    COLONNADE_CHECK(cudaMalloc(&data, bytes));
-    scratch.data_.reset(data);
-    return scratch;
-  }
-  // Full of numbers of size up to one: engines run faster on zeros.
-  static absl::StatusOr<Scratch> MakeFull(int64_t elements, program::DType dtype) {
-    const int64_t bytes = elements * program::SizeInBytes(dtype);
-    ASSIGN_OR_RETURN(Scratch scratch, Make(bytes));
-    ASSIGN_OR_RETURN(const std::vector<char> numbers, RandomNumbers(dtype, std::min(bytes, kAtOnce)));
-    if (bytes > 0) COLONNADE_CHECK(cudaMemcpy(scratch.data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice));
-    for (int64_t full = kAtOnce; full < bytes; full *= 2) {
-      COLONNADE_CHECK(
-          cudaMemcpy(scratch.data() + full, scratch.data(), std::min(bytes - full, full), cudaMemcpyDeviceToDevice));
-    }
-    COLONNADE_CHECK(cudaDeviceSynchronize());
-    return scratch;
-  }
-  char* data() const { return static_cast<char*>(data_.get()); }
-
- private:
-  static constexpr int64_t kAtOnce = int64_t{1} << 20;
-  struct Free {
-    void operator()(void* data) const { cudaFree(data); }
-  };
-  std::unique_ptr<void, Free> data_;
-};
 
 class CudaCalls : public Calls {
  public:
@@ -145,10 +78,11 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudaSetDevice(0));
     if (!engines_file.empty()) {
       ASSIGN_OR_RETURN(EngineChoices choices, EngineChoices::Read(engines_file));
-      calls->convolutions_.Search(std::move(choices),
-                                  [&self = *calls](int gpu, const ConvolutionPlan& plan, const Convolution& convolution) {
-                                    return self.Time(gpu, plan, convolution);
-                                  });
+      calls->convolutions_.Search(
+          std::move(choices),
+          [&self = *calls](int gpu, const Convolution& convolution) -> absl::StatusOr<ConvolutionRunner::Timer> {
+            return MakeEngineTimer(self, gpu, self.gpus_[gpu].dnn, convolution);
+          });
     }
     return {std::move(calls)};
   }
@@ -192,7 +126,7 @@ class CudaCalls : public Calls {
       (void)cudaGetLastError();
       return absl::OkStatus();
     }
-    return Check(registered, "cudaHostRegister");
+    return CheckCall(registered, "cudaHostRegister");
   }
   void Unregister(void* host) override {
     if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
@@ -216,7 +150,10 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
     return static_cast<Event>(event);
   }
-  void Destroy(const Stream& stream) override { cudaStreamDestroy(static_cast<cudaStream_t>(stream.handle)); }
+  void Destroy(const Stream& stream) override {
+    (void)cudnnSetStream(gpus_[stream.gpu].dnn, nullptr);  // which else may keep one that is no more
+    cudaStreamDestroy(Handle(stream));
+  }
   void Destroy(int, Event event) override { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
 
   absl::Status Record(Event event, const Stream& stream) override {
@@ -245,7 +182,7 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudaSetDevice(stream.gpu));
     COLONNADE_CHECK(cudaStreamEndCapture(Handle(stream), &captured));
     cudaGraphExec_t graph = nullptr;
-    const absl::Status status = Check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
+    const absl::Status status = CheckCall(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
     cudaGraphDestroy(captured);
     if (!status.ok()) return status;
     return static_cast<Graph>(graph);
@@ -269,7 +206,7 @@ class CudaCalls : public Calls {
     // A rank that waits for a lost one would let the event wait for ever.
     for (const absl::Time last = program::SteadyNow() + kMostStepWait;;) {
       const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
-      if (state != cudaErrorNotReady) return Check(state, "cudaEventQuery");
+      if (state != cudaErrorNotReady) return CheckCall(state, "cudaEventQuery");
       (void)cudaGetLastError();
       RETURN_IF_ERROR(communicators_.Check());
       if (program::SteadyNow() > last) {
@@ -307,11 +244,12 @@ class CudaCalls : public Calls {
   static cudaStream_t Handle(const Stream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 
   absl::Status Run(const Stream& stream, const Kernel& kernel) {
-    return Check(LaunchKernel(kernel, Handle(stream)), "a kernel");
+    return CheckCall(LaunchKernel(kernel, Handle(stream)), "a kernel");
   }
   absl::Status Run(const Stream& stream, const CopyBytes& copy) {
     if (copy.bytes == 0) return absl::OkStatus();
-    if (copy.to_gpu >= 0 && copy.from_gpu >= 0 && copy.to_gpu != copy.from_gpu) {
+    const bool is_between_gpus = copy.to_gpu >= 0 && copy.from_gpu >= 0 && copy.to_gpu != copy.from_gpu;
+    if (is_between_gpus && !CanReach(copy.to_gpu, copy.from_gpu)) {
       COLONNADE_CHECK(cudaMemcpyPeerAsync(copy.to, copy.to_gpu, copy.from, copy.from_gpu, copy.bytes, Handle(stream)));
     } else {
       COLONNADE_CHECK(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDefault, Handle(stream)));
@@ -331,60 +269,11 @@ class CudaCalls : public Calls {
     return products_.Run(stream.gpu, Handle(stream), product);
   }
 
-  // The least of a few runs, since others may be at work. On memory of its own.
-  absl::StatusOr<double> Time(int gpu, const ConvolutionPlan& plan, Convolution c) {
-    const program::Window& window = c.window;
-    // What is written may be f32 where factors are bf16.
-    const auto type_of = [&c](Convolution::Pass writer) {
-      return c.pass == writer && c.writes_f32 ? program::DType::kF32 : c.dtype;
-    };
-    using Pass = Convolution::Pass;
-    absl::StatusOr<Scratch> x = Scratch::MakeFull(c.n * c.c * c.h * c.w, type_of(Pass::kBackwardData)),
-                            filter = Scratch::MakeFull(c.k * (c.c / c.groups) * window.size_h * window.size_w,
-                                                       type_of(Pass::kBackwardWeights)),
-                            y = Scratch::MakeFull(c.n * c.k * c.p * c.q, type_of(Pass::kForward)),
-                            bias = Scratch::MakeFull(c.k, c.dtype), workspace = Scratch::Make(plan.workspace_bytes);
-    for (const auto* scratch : {&x, &filter, &y, &bias, &workspace}) {
-      if (!scratch->ok()) return scratch->status();
-    }
-    c.x = x->data(), c.filter = filter->data(), c.y = y->data(), c.workspace = workspace->data();
-    if (c.bias != nullptr) c.bias = bias->data();
-    ASSIGN_OR_RETURN(Descriptor addresses, AddressesOf(c));
-    ASSIGN_OR_RETURN(Stream stream, MakeStream(gpu));
-    const absl::Cleanup destroy_stream = [&] { Destroy(stream); };
-    ASSIGN_OR_RETURN(Event begin, MakeEvent(gpu, /*timed=*/true));
-    const absl::Cleanup destroy_begin = [&] { Destroy(gpu, begin); };
-    ASSIGN_OR_RETURN(Event end, MakeEvent(gpu, /*timed=*/true));
-    const absl::Cleanup destroy_end = [&] { Destroy(gpu, end); };
-    double least = std::numeric_limits<double>::infinity();
-    absl::Status status;
-    constexpr int kRuns = 4;  // the first of which loads kernels
-    for (int run = 0; run < kRuns && status.ok(); ++run) {
-      status.Update(Record(begin, stream));
-      status.Update(Check(cudnnSetStream(gpus_[gpu].dnn, Handle(stream)), "cudnnSetStream"));
-      if (status.ok()) status.Update(Execute(gpus_[gpu].dnn, plan, addresses));
-      status.Update(Record(end, stream));
-      status.Update(Check(cudaEventSynchronize(static_cast<cudaEvent_t>(end)), "cudaEventSynchronize"));
-      if (!status.ok()) break;
-      absl::StatusOr<double> seconds = SecondsBetween(begin, end);
-      status.Update(seconds.status());
-      if (seconds.ok()) least = std::min(least, *seconds);
-    }
-    if (status.ok()) return least;
-    (void)cudaGetLastError();
-    // An engine that has failed and left the GPU as it was is one that does not serve.
-    if (absl::IsInternal(status) && cudaDeviceSynchronize() == cudaSuccess)
-      return absl::UnimplementedError(status.message());
-    return status;
-  }
-
   std::vector<Gpu> gpus_;
   Communicators communicators_;
   ConvolutionRunner convolutions_;
   MatrixProducts products_;
 };
-
-#undef COLONNADE_CHECK
 
 }  // namespace
 

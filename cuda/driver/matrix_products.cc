@@ -1,8 +1,10 @@
 #include "cuda/driver/matrix_products.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cuda/alignment.h"
+#include "cuda/driver/check.h"
 #include "cuda/status.h"
 #include "program/status_macros.h"
 
@@ -10,11 +12,6 @@ namespace colonnade::cuda {
 namespace {
 
 constexpr int64_t kProductWorkspace = int64_t{32} << 20;
-
-#define COLONNADE_CHECK(call)                  \
-  do {                                         \
-    RETURN_IF_ERROR(CheckCublas(call, #call)); \
-  } while (false)
 
 cudaDataType_t BlasType(program::DType dtype) {
   switch (dtype) {
@@ -61,18 +58,19 @@ absl::Status FindAlgorithm(cublasLtHandle_t blas, const Alignments& bytes, Produ
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
                                                        sizeof(reductions)));
-  // cuBLASLt's A is `left`, which is our b: it counts by columns.
+  // cuBLASLt's A is `left`, which is our b: it counts by columns. It has no attribute for the bias, which the last step
+  // reads as it writes D.
   for (const auto& [attribute, of] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes.b),
                                       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes.a},
                                       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes.c},
-                                      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes.c}}) {
+                                      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::min(bytes.c, bytes.bias)}}) {
     COLONNADE_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &of, sizeof(of)));
   }
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, plan.product, plan.left, plan.right, plan.result,
                                                                plan.result, preference, 1, &result, &found);
-  found_one = status == CUBLAS_STATUS_SUCCESS && found > 0;
+  found_one = status == CUBLAS_STATUS_SUCCESS && found > 0 && result.state == CUBLAS_STATUS_SUCCESS;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) COLONNADE_CHECK(status);
   plan.algorithm = result.algo;
   plan.workspace_bytes = result.workspaceSize;
@@ -149,7 +147,5 @@ absl::Status MatrixProducts::Run(int gpu, cudaStream_t stream, const MatrixProdu
                                  p.c, plan.result, &plan.algorithm, p.workspace, p.workspace_bytes, stream));
   return absl::OkStatus();
 }
-
-#undef COLONNADE_CHECK
 
 }  // namespace colonnade::cuda

@@ -192,8 +192,13 @@ absl::Status CudaProgram::MakeEvents() {
   events_ = MakeStepEvents(program_, needs, resources_.times_tasks, pool_);
   graphs_.MakeEvents(pool_);
   // Times are of events that are recorded each step anew, which graphs do not do.
-  graphs_on_ = resources_.uses_graphs && !resources_.times_tasks &&
-               std::all_of(tasks_.begin(), tasks_.end(), [](const Ready& task) { return task.meets; });
+  const bool can_be_graphs = std::all_of(tasks_.begin(), tasks_.end(), [](const Ready& task) { return task.meets; });
+  if (resources_.graphs == Graphs::kOn && !can_be_graphs) {
+    return absl::FailedPreconditionError(
+        "steps as CUDA graphs: they cannot have collectives of NCCL; choose copies between peers, or graphs where they can "
+        "be");
+  }
+  graphs_on_ = resources_.graphs != Graphs::kOff && !resources_.times_tasks && can_be_graphs;
   return pool_.status();
 }
 

@@ -49,6 +49,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status KeepImages() override;
   engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
+  std::vector<std::string> Notes() const override { return notes_; }
 
  private:
   // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A
@@ -137,6 +138,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   std::vector<Launched> early_waits_;  // of a step whose number the first of its tasks will tell
   std::vector<Launched> captured_;     // of a step that is being captured: what to do should that fail
   absl::Status capture_status_;
+  std::vector<std::string> notes_;
   std::array<bool, 2> is_graph_ = {false, false};  // the last step of the parity
   int64_t first_step_ = 0, last_step_ = 0;
   absl::Status status_;

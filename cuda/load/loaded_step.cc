@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cuda/load/loaded.h"
 #include "cuda/status.h"
 #include "program/status_macros.h"
@@ -11,6 +12,14 @@ namespace colonnade::cuda {
 using program::Lane;
 using program::Task;
 using program::TaskId;
+
+namespace {
+
+bool HasRankCalls(const std::vector<Call>& calls) {
+  return std::any_of(calls.begin(), calls.end(), [](const Call& call) { return std::holds_alternative<RankCall>(call); });
+}
+
+}  // namespace
 
 void CudaProgram::StartStep(int64_t step) {
   if (any_launched_ && (step == last_step_ || launched_in_step_ < tasks_.size())) return;
@@ -40,12 +49,19 @@ void CudaProgram::StartStep(int64_t step) {
   if (!capture_status_.ok()) GiveUpCapture();
 }
 
-// What cannot be captured runs as before.
+// What cannot be captured runs as before, unless it must be.
 void CudaProgram::GiveUpCapture() {
   graphs_.EndCapture(static_cast<int>(last_step_ % 2), capture_status_).IgnoreError();
   graphs_on_ = false;
   is_graph_[last_step_ % 2] = false;
   kind_ = StepMode::kEager;
+  const std::string why =
+      absl::StrCat("step ", last_step_, " could not be captured as a CUDA graph: ", capture_status_.message());
+  if (resources_.graphs == Graphs::kOn) {
+    captured_.clear();
+    return Note(absl::FailedPreconditionError(why));
+  }
+  notes_.push_back(absl::StrCat(why, "; steps run task by task"));
   queues_.Rewind(last_step_);
   for (const Task& task : program_.tasks) {
     const bool was_launched = launched_in_step_ > 0;                                    // else they are still to come
@@ -196,7 +212,8 @@ absl::Status CudaProgram::MeetAll(absl::Span<const TaskId> sides, const std::vec
 }
 
 absl::Status CudaProgram::RunAll(absl::Span<const TaskId> sides, size_t phase, int64_t step) {
-  const bool is_group = !tasks_[sides[0].value].meets;
+  const bool is_group =
+      std::any_of(sides.begin(), sides.end(), [&](TaskId side) { return HasRankCalls(tasks_[side.value].phases[phase]); });
   absl::Status status = is_group ? resources_.calls->BeginGroup() : absl::OkStatus();
   for (TaskId side : sides) status.Update(Run(program_.task(side), phase, step));
   if (is_group) status.Update(resources_.calls->EndGroup());

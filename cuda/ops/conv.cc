@@ -141,9 +141,7 @@ PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context)
 
   Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
   RETURN_IF_ERROR(pass.Place({0, 1, y, /*written=*/y}));
-  const Operand& out = context.operands[y];
-  ASSIGN_OR_RETURN(Call rest, op.bias ? AddBiasCall(out, context.operands[2], out, op.relu)
-                                      : ActivationCall(program::Activation::kRelu, out, out));
+  ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[2] : nullptr, op.relu));
   pass.after().push_back(std::move(rest));
   return pass.Finish();
 }

@@ -119,6 +119,10 @@ absl::StatusOr<Call> ActivationCall(program::Activation activation, const Operan
   });
 }
 
+absl::StatusOr<Call> BiasAndReluCall(const Operand& y, const Operand* bias, bool relu) {
+  return bias != nullptr ? AddBiasCall(y, *bias, y, relu) : ActivationCall(program::Activation::kRelu, y, y);
+}
+
 PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
   return One(AddBiasCall(context.operands[0], context.operands[1], context.operands[2], /*relu=*/false));
 }

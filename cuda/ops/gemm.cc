@@ -65,13 +65,19 @@ PreparedTask Finish(const TaskContext& context, const MatrixProduct& product, Wo
 
 // y [n, O] = x [n, I]·Wᵀ.
 PreparedTask Prepare(const program::FullyConnectedForward& op, const TaskContext& context) {
-  ASSIGN_OR_RETURN(MatrixProduct product, Product(context, 0, 1, op.bias ? 3 : 2, context.view(0).shape[1]));
+  const int y = op.bias ? 3 : 2;
+  ASSIGN_OR_RETURN(MatrixProduct product, Product(context, 0, 1, y, context.view(0).shape[1]));
   product.transpose_b = true;
-  product.relu = op.relu;
-  if (op.bias)
-    product.bias = context.operands[2].base + context.view(2).offset * program::SizeInBytes(context.view(2).dtype);
+  MatrixProduct fused = product;
+  fused.relu = op.relu;
+  if (op.bias) {
+    fused.bias = context.operands[2].base + context.view(2).offset * program::SizeInBytes(context.view(2).dtype);
+  }
   Workspace workspace(context);
-  return Finish(context, product, workspace, {});
+  PreparedTask ready = Finish(context, fused, workspace, {});
+  if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
+  ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[2] : nullptr, op.relu));
+  return Finish(context, product, workspace, {std::move(rest)});
 }
 
 // dx [n, I] = dy [n, O]·W.

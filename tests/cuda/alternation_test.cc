@@ -19,7 +19,8 @@ Alternation Alternate(const PlanOnDevices& on, bool graphs, bool drains, bool sp
   constexpr int64_t kSteps = 8;
   auto calls = std::make_unique<HostCalls>(HostCallsOptions{.gpus = on.devices});
   const HostCalls& recorder = *calls;
-  const auto backend = *MakeCudaBackend({.devices = on.devices, .graphs = graphs}, std::move(calls));
+  const auto backend =
+      *MakeCudaBackend({.devices = on.devices, .graphs = graphs ? Graphs::kOn : Graphs::kOff}, std::move(calls));
   engine::Turns turns(on, *backend, drains);
   turns.CopyEvery(3);
   turns.Load();

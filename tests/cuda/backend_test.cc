@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "cuda/load/loaded.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"
 #include "models/models.h"
@@ -156,7 +159,7 @@ TEST(CudaBackend, StepsThatAreGraphsComputeWhatEagerOnesDo) {
   for (const std::string plan : {"hybrid", "data"}) {
     for (const bool nccl : {false, true}) {
       const program::Program program = Lowered("two_column", plan, 4, 4, /*width=*/0.25);
-      Made eager = MakeBackend({.devices = 4, .graphs = false}, {.gpus = 4, .nccl = nccl});
+      Made eager = MakeBackend({.devices = 4, .graphs = Graphs::kOff}, {.gpus = 4, .nccl = nccl});
       const auto expected = Trained(program, eager);
       EXPECT_EQ(eager.calls->graph_launches(), 0);
       Made graphs = MakeBackend({.devices = 4}, {.gpus = 4, .nccl = nccl});
@@ -168,6 +171,46 @@ TEST(CudaBackend, StepsThatAreGraphsComputeWhatEagerOnesDo) {
       EXPECT_EQ(refused.calls->graph_launches(), 0);
     }
   }
+}
+
+// The status of four steps, and what is noted of them.
+std::pair<absl::Status, std::vector<std::string>> FourSteps(const program::Program& program, Made& made) {
+  auto executor = engine::Executor::Create(program, *made.backend);
+  if (!executor.ok()) return {executor.status(), {}};
+  absl::Status status = engine::InitializeParameters((*executor)->loaded(), 1);
+  for (uint64_t step = 0; step < 4 && status.ok(); ++step) {
+    std::fill_n((*executor)->NextInput<float>(engine::kImages)->data(),
+                (*executor)->NextInput<float>(engine::kImages)->size(), 0.5f);
+    status = (*executor)->Enqueue({.step = step});
+    if (status.ok()) status = (*executor)->Collect().status();
+  }
+  return {status, (*executor)->loaded().Notes()};
+}
+
+TEST(CudaBackend, AStepThatCannotBeAGraphIsNotedOrIsAnErrorWhereItMustBe) {
+  const program::Program program = Lowered("two_column", "hybrid", 4, 4, /*width=*/0.25);
+  for (const bool captures : {true, false}) {
+    for (const bool must : {true, false}) {
+      SCOPED_TRACE(absl::StrCat("captures ", captures, " must ", must));
+      Made made =
+          MakeBackend({.devices = 4, .graphs = must ? Graphs::kOn : Graphs::kAuto}, {.gpus = 4, .captures = captures});
+      const auto [status, notes] = FourSteps(program, made);
+      EXPECT_EQ(made.calls->graph_launches(), captures ? 2 : 0);
+      EXPECT_EQ(status.ok(), captures || !must) << status;
+      const bool is_noted = !captures && !must;
+      EXPECT_EQ(notes.size(), is_noted ? 1 : 0);
+      const std::string said = is_noted ? notes[0] : std::string(status.message());
+      if (!captures) {
+        EXPECT_THAT(said, testing::HasSubstr("step 2 could not be captured as a CUDA graph: cudaStreamEndCapture"));
+      }
+    }
+  }
+  Made nccl = MakeBackend({.devices = 4, .graphs = Graphs::kOn}, {.gpus = 4, .nccl = true});
+  const absl::Status refused = FourSteps(program, nccl).first;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("collectives of NCCL"));
+  EXPECT_EQ(MakeCudaBackend({.graphs = Graphs::kOn, .times_tasks = true}, std::make_unique<HostCalls>()).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 // Images of the next step are loaded while this one computes: nothing that they wait for is part of this one, be it a graph
@@ -213,7 +256,7 @@ TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
   for (bool graphs : {false, true}) {
     std::vector<double> losses[2];
     for (bool keeps : {false, true}) {
-      Made made = MakeBackend({.devices = 1, .graphs = graphs}, {});
+      Made made = MakeBackend({.devices = 1, .graphs = graphs ? Graphs::kOn : Graphs::kOff}, {});
       auto executor = engine::Executor::Create(program, *made.backend);
       ASSERT_TRUE(executor.ok());
       ASSERT_TRUE(engine::InitializeParameters((*executor)->loaded(), 1).ok());

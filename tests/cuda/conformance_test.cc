@@ -50,9 +50,10 @@ TEST_P(CudaOpCases, IntegersGiveEqualBits) {
 
 TEST_P(CudaOpCases, NormalNumbersGiveCloseResults) { Compare(Data::kNormal, 5, program::DType::kF32, GetParam().tolerance); }
 
-// Where cuDNN has no algorithm for a convolution with its bias and ReLU.
+// Where cuDNN has no algorithm for a convolution with its bias and ReLU, or cuBLASLt none for such a product.
 TEST_P(CudaOpCases, WhatIsNotFusedComesAfter) {
-  if (GetParam().name.rfind("conv", 0) != 0) GTEST_SKIP() << "no convolution";
+  const bool multiplies = GetParam().name.starts_with("conv") || GetParam().name.starts_with("fully_connected");
+  if (!multiplies) GTEST_SKIP() << "no product";
   Compare(Data::kNormal, 5, program::DType::kF32, GetParam().tolerance, {.fuses = false});
 }
 

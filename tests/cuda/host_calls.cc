@@ -359,7 +359,7 @@ absl::Status HostCalls::BeginGroup() {
 
 absl::Status HostCalls::EndGroup() {
   in_group_now_ = false;
-  if (in_group_.empty()) return absl::OkStatus();
+  if (in_group_.empty()) return absl::InternalError("a group without a collective");
   ++group_count_;
   const int communicator = in_group_[0].second.communicator;
   if (communicator < 0 || communicator >= static_cast<int>(communicators_.size())) {
@@ -421,6 +421,10 @@ absl::StatusOr<int64_t> HostCalls::Prepare(int, Call& call) {
   if (convolution != nullptr && !options_.fuses &&
       (convolution->bias != nullptr || convolution->relu || convolution->writes_f32)) {
     return absl::UnimplementedError("a convolution alone, please");
+  }
+  const auto* product = std::get_if<MatrixProduct>(&call);
+  if (product != nullptr && !options_.fuses && (product->bias != nullptr || product->relu)) {
+    return absl::UnimplementedError("a product alone, please");
   }
   // Some, so that tests see where it lies.
   return convolution != nullptr ? 1024 : 512;

@@ -24,7 +24,7 @@ struct HostCallsOptions {
   bool nccl = false;
   bool captures = true;         // false: no capture can be made into a graph
   int fail_capture_at = -1;     // the capture that cannot, counted from 0; −1: none
-  bool fuses = true;            // convolutions with what follows them
+  bool fuses = true;            // convolutions and products with what follows them
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
   int fail_allocation_at = -1;  // likewise

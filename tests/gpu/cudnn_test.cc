@@ -2,10 +2,12 @@
 #include <cudnn.h>
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -235,6 +237,11 @@ TEST_P(Cudnn, AnUnknownEngineIsRefused) {
   EXPECT_FALSE(graph->Plan({.index = 100000}).ok());
 }
 
+// For every convolution the same.
+ConvolutionRunner::TimerMaker AlwaysBy(ConvolutionRunner::Timer timer) {
+  return [timer = std::move(timer)](int, const Convolution&) { return timer; };
+}
+
 // The timer is the test's: the third engine that it sees is the fastest.
 TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   const std::string path = testing::TempDir() + "engines_" + GetParam().name + ".json";
@@ -245,9 +252,15 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
     convolutions.AddGpu(GpuOf(GetParam()));
     auto choices = EngineChoices::Read(path);
     EXPECT_TRUE(choices.ok()) << choices.status();
-    convolutions.Search(*std::move(choices), [&](int, const ConvolutionPlan&, const Convolution&) -> absl::StatusOr<double> {
+    const ConvolutionRunner::Timer timer = [&](const ConvolutionPlan&, double least) -> absl::StatusOr<double> {
       if (++timed == 2) return absl::UnimplementedError("this one does not run");
+      EXPECT_EQ(least, timed == 1 ? std::numeric_limits<double>::infinity() : timed == 3 ? 3 : 1);
       return timed == 3 ? 1.0 : 2.0 + timed;
+    };
+    int timers = 0;
+    convolutions.Search(*std::move(choices), [&](int, const Convolution&) {
+      EXPECT_EQ(++timers, 1) << "one makes its tensors for all engines";
+      return timer;
     });
     const auto bytes = convolutions.Prepare(0, c);
     EXPECT_TRUE(bytes.ok()) << bytes.status();
@@ -287,19 +300,20 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
 TEST_P(Cudnn, ASearchThatCannotTimeTakesTheFirstEngine) {
   const std::string path = testing::TempDir() + "no_engines_" + GetParam().name + ".json";
   std::filesystem::remove(path);
-  const auto prepare = [&](bool searches) {
+  const auto prepare = [&](bool searches, const ConvolutionRunner::TimerMaker& make) {
     ConvolutionRunner convolutions;
     convolutions.AddGpu(GpuOf(GetParam()));
     if (searches) {
-      convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
-        return absl::StatusOr<double>(absl::ResourceExhaustedError("cudaMalloc: out of memory"));
-      });
+      convolutions.Search(*EngineChoices::Read(path), make);
     }
     Convolution layer = Layer(program::DType::kBF16);
     return convolutions.Prepare(0, layer);
   };
-  ASSERT_TRUE(prepare(true).ok());
-  EXPECT_EQ(*prepare(true), *prepare(false));
+  const absl::Status none = absl::ResourceExhaustedError("cudaMalloc: out of memory");
+  const int64_t first = *prepare(false, nullptr);
+  // Memory is short for the tensors, or for each engine's workspace.
+  EXPECT_EQ(*prepare(true, [&](int, const Convolution&) { return none; }), first);
+  EXPECT_EQ(*prepare(true, AlwaysBy([&](const ConvolutionPlan&, double) { return none; })), first);
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was found";
 }
 
@@ -308,9 +322,9 @@ TEST_P(Cudnn, AnEngineThatFaultsEndsTheSearch) {
   std::filesystem::remove(path);
   ConvolutionRunner convolutions;
   convolutions.AddGpu(GpuOf(GetParam()));
-  convolutions.Search(*EngineChoices::Read(path), [](int, const ConvolutionPlan&, const Convolution&) {
+  convolutions.Search(*EngineChoices::Read(path), AlwaysBy([](const ConvolutionPlan&, double) {
     return absl::StatusOr<double>(absl::InternalError("an illegal memory access"));
-  });
+  }));
   Convolution layer = Layer(program::DType::kBF16);
   const absl::Status status = convolutions.Prepare(0, layer).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
@@ -326,9 +340,9 @@ TEST_P(Cudnn, GpusOfOneNameTakeTheSameEngine) {
   ConvolutionRunner convolutions;
   for (int gpu = 0; gpu < 2; ++gpu) convolutions.AddGpu(GpuOf(GetParam()));
   int timed = 0;
-  convolutions.Search(*EngineChoices::Read(path), [&](int, const ConvolutionPlan&, const Convolution&) {
+  convolutions.Search(*EngineChoices::Read(path), AlwaysBy([&](const ConvolutionPlan&, double) {
     return ++timed < 3 ? absl::StatusOr<double>(absl::ResourceExhaustedError("cudaMalloc: out of memory")) : 1.0 / timed;
-  });
+  }));
   Convolution layer = Layer(program::DType::kF32, Precision::kTf32);
   const auto first = convolutions.Prepare(0, layer);
   ASSERT_TRUE(first.ok()) << first.status();

@@ -16,22 +16,22 @@ namespace {
 
 using cuda::Precision;
 
-absl::StatusOr<std::unique_ptr<engine::Backend>> OnGpus(int devices, Precision precision = Precision::kF32) {
-  absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda();
-  if (!calls.ok()) return calls.status();
-  return cuda::MakeCudaBackend({.devices = devices, .precision = precision}, *std::move(calls));
+// Opened once: that makes handles of libraries, and plans of convolutions are kept.
+const absl::StatusOr<std::shared_ptr<cuda::Calls>>& SharedCalls() {
+  static const auto& calls = *new absl::StatusOr<std::shared_ptr<cuda::Calls>>(cuda::OpenCuda());
+  return calls;
 }
 
-// Asked once: it makes handles of libraries.
-const absl::Status& StatusOfGpus() {
-  static const absl::Status& status = *new absl::Status(cuda::OpenCuda().status());
-  return status;
+absl::StatusOr<std::unique_ptr<engine::Backend>> OnGpus(const cuda::CudaOptions& options) {
+  if (!SharedCalls().ok()) return SharedCalls().status();
+  return cuda::MakeCudaBackend(options, *SharedCalls());
 }
 
 // A GPU that is there and cannot be opened is no reason to skip.
-#define COLONNADE_NEED_GPU()                                                                                               \
-  if (absl::IsUnavailable(StatusOfGpus())) GTEST_SKIP() << "skipped: no CUDA device (" << StatusOfGpus().message() << ")"; \
-  ASSERT_TRUE(StatusOfGpus().ok()) << StatusOfGpus()
+#define COLONNADE_NEED_GPU()                                                                \
+  if (absl::IsUnavailable(SharedCalls().status()))                                          \
+    GTEST_SKIP() << "skipped: no CUDA device (" << SharedCalls().status().message() << ")"; \
+  ASSERT_TRUE(SharedCalls().ok()) << SharedCalls().status()
 
 class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
  protected:
@@ -43,16 +43,18 @@ class GpuOpCases : public testing::TestWithParam<conformance::OpCase> {
     ASSERT_TRUE(expected.ok()) << expected.status();
     for (Home home : {Home::kPersistent, Home::kStep, Home::kBox}) {
       SCOPED_TRACE(Name(home));
-      auto backend = OnGpus(1, precision);
+      auto backend = OnGpus({.precision = precision});
       ASSERT_TRUE(backend.ok()) << backend.status();
       auto loaded = conformance::LoadedCase::Load(**backend, op_case, dtype, home);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
-      const absl::StatusOr<conformance::Values> results = (*loaded)->Run(values);
-      ASSERT_TRUE(results.ok()) << results.status();
-      for (size_t i = 0; i < op_case.operands.size(); ++i) {
-        if (op_case.operands[i].role == conformance::Role::kSaved) continue;
-        SCOPED_TRACE(op_case.operands[i].name);
-        EXPECT_LE(conformance::RelativeDistance((*results)[i], (*expected)[i]), tolerance);
+      for (int step = 0; step < 2; ++step) {  // both slots
+        const absl::StatusOr<conformance::Values> results = (*loaded)->Run(values);
+        ASSERT_TRUE(results.ok()) << results.status();
+        for (size_t i = 0; i < op_case.operands.size(); ++i) {
+          if (op_case.operands[i].role == conformance::Role::kSaved) continue;
+          SCOPED_TRACE(op_case.operands[i].name);
+          EXPECT_LE(conformance::RelativeDistance((*results)[i], (*expected)[i]), tolerance);
+        }
       }
     }
   }
@@ -104,8 +106,8 @@ TEST(Gpu, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
     ASSERT_TRUE(one.ok()) << one.status();
     options.dtype = program::DType::kF32;
     const auto many = RunSteps(
-        drawn.network.graph, drawn.plan, options, [](int devices) { return OnGpus(devices); }, batch, &parameters, random,
-        exact, 1, nullptr);
+        drawn.network.graph, drawn.plan, options, [](int devices) { return OnGpus({.devices = devices}); }, batch,
+        &parameters, random, exact, 1, nullptr);
     ASSERT_TRUE(many.ok()) << many.status() << "\n" << Describe(drawn, i);
     for (const auto& [name, gradient] : one->gradients) {
       ASSERT_LE(RelativeDistance(many->gradients.at(name), gradient), exact ? 0 : 1e-3) << name << "\n"
@@ -117,21 +119,18 @@ TEST(Gpu, RandomNetworksUnderRandomPlansComputeWhatOneDeviceOfTheCpuComputes) {
 struct ZooCase {
   std::string model, plan;
   int devices = 1;
-  int64_t batch = 16;
   std::string dtype = "fp32";
+  double width = 1;
 };
-class GpuZoo : public testing::TestWithParam<ZooCase> {};
+class GpuZoo : public testing::TestWithParam<ZooCase> {
+ protected:
+  void Verify(const cuda::CudaOptions& options) const;
+};
 
-// Devices share the GPUs at hand.
-TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputes) {
-  COLONNADE_NEED_GPU();
+void GpuZoo::Verify(const cuda::CudaOptions& options) const {
   const ZooCase& zoo = GetParam();
-  const cli::Flags flags{.model = zoo.model,
-                         .batch = zoo.batch,
-                         .devices = zoo.devices,
-                         .plan = zoo.plan,
-                         .backend = "cuda",
-                         .dtype = zoo.dtype};
+  const cli::Flags flags{
+      .model = zoo.model, .width = zoo.width, .batch = 16, .devices = zoo.devices, .plan = zoo.plan, .dtype = zoo.dtype};
   auto session = cli::OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto samples = cli::OpenSamples(flags, /*train=*/true);
@@ -142,11 +141,37 @@ TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputes) {
                                         {.steps = 6,  // two task by task, then captured, then replayed: each for both slots
                                          .bf16 = zoo.dtype == "bf16",
                                          .tf32 = zoo.dtype == "tf32",
-                                         .make_backend = [&](int devices) { return cli::OpenBackend(flags, devices, 1); },
+                                         .make_backend =
+                                             [&](int devices) {
+                                               cuda::CudaOptions own = options;
+                                               own.devices = devices;
+                                               own.precision = zoo.dtype == "tf32" ? Precision::kTf32 : Precision::kF32;
+                                               return OnGpus(own);
+                                             },
                                          .learning_rate = {.base = 0.01},
                                          .lower = cli::LowerOptionsOf(flags, *session, program::Mode::kTrain)});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << ": " << report->worst_error;
+}
+
+// Devices share the GPUs at hand. A step that is no graph is an error.
+TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputesByGraphsAndCopiesBetweenPeers) {
+  COLONNADE_NEED_GPU();
+  Verify({.collectives = cuda::Collectives::kPeer, .graphs = cuda::Graphs::kOn});
+}
+
+TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputesTaskByTask) {
+  COLONNADE_NEED_GPU();
+  Verify({.collectives = cuda::Collectives::kPeer, .graphs = cuda::Graphs::kOff});
+}
+
+TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputesByNccl) {
+  COLONNADE_NEED_GPU();
+  const int devices = GetParam().devices;
+  if (devices == 1 || devices > (*SharedCalls())->gpu_count() || !(*SharedCalls())->has_nccl()) {
+    GTEST_SKIP() << "skipped: NCCL, and a GPU for each device of several, are not there";
+  }
+  Verify({.collectives = cuda::Collectives::kNccl});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -155,8 +180,10 @@ INSTANTIATE_TEST_SUITE_P(
                     ZooCase{"two_column", "hybrid", 4}, ZooCase{"lenet", "data", 2}, ZooCase{"lenet", "owt", 4},
                     ZooCase{"alexnet2012", "model", 2}, ZooCase{"alexnet2012", "hybrid", 4},
                     ZooCase{"alexnet2012", "owt", 4}, ZooCase{"alexnet", "data", 2}, ZooCase{"alexnet", "hybrid", 4},
-                    ZooCase{"two_column", "hybrid", 4, 16, "bf16"}, ZooCase{"lenet", "owt", 4, 16, "bf16"},
-                    ZooCase{"alexnet", "hybrid", 4, 16, "tf32"}),
+                    ZooCase{"two_column", "hybrid", 4, "bf16"}, ZooCase{"lenet", "owt", 4, "bf16"},
+                    ZooCase{"alexnet", "hybrid", 4, "tf32"}, ZooCase{"resnet20", "single", 1, "fp32", 0.5},
+                    ZooCase{"resnet20", "data", 2, "fp32", 0.5}, ZooCase{"resnet20", "hybrid", 4, "fp32", 0.5},
+                    ZooCase{"resnet20", "data", 2, "bf16", 0.5}),
     [](const auto& info) {
       return info.param.model + "_" + info.param.plan + "_" + std::to_string(info.param.devices) + "_" + info.param.dtype;
     });
