@@ -1,10 +1,13 @@
 // Layers of one function, element by element:  y = f(x)  for each f of program/activation.h.
 //
-//   shapes    y is shaped as x, of any rank
-//   cost      forward and backward count one flop for each element; they stream through memory
-//   backward  dx = f'(x)·dy, from y where f' can be said by y, else from x; nothing is saved beside them
-//   sharding  replicate, batch, and group over the channels: no communication
-//   numerics  in f32, or in f64 with the reference kernels; each result is rounded once
+//   x, y [n,…], of any rank
+//
+// Backward: dx = f'(x)·dy, from y where f' can be said by y, else from x; nothing is kept beside them.
+// Cost       forward and backward count one flop for each element; they stream through memory.
+// Strategies batch, and group over the channels: without communication.
+// Errors     InvalidArgument where there is not one input.
+// Numerics   in f32, or in f64 with the reference kernels; each result is rounded once.
+// Source     program/activation.h, of each function.
 #ifndef COLONNADE_LAYERS_ACTIVATION_H_
 #define COLONNADE_LAYERS_ACTIVATION_H_
 

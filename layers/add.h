@@ -1,4 +1,14 @@
-// y = x_0 + x_1 + …, of equal shapes.
+// A sum:  y = x_0 + x_1 + …
+//
+//   x_0, x_1, …, y [n,…], of equal shapes
+//
+// Backward: dx_k = dy for each k, the same tensor: nothing is computed.
+// Cost       one flop an element for each input but the first; in the kernel of the
+//            normalisation before it, where there is one.
+// Strategies batch, and group over the channels: without communication.
+// Errors     InvalidArgument where there is no input, or shapes differ.
+// Numerics   added in the order of the inputs, in f32 or, with the reference kernels, f64; rounded once.
+// Source     He et al. 2015, arXiv:1512.03385, section 3.2: the end of a residual block.
 #ifndef COLONNADE_LAYERS_ADD_H_
 #define COLONNADE_LAYERS_ADD_H_
 

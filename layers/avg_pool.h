@@ -1,7 +1,17 @@
 // The mean over each window; shapes and ceil_mode as for MaxPool.
 //
-// The divisor is the number of the window's cells that lie in the image, or with count_pad in the image and its `pad`. Cells
+//   y[n,c,p,q] = Σ_{r,s} x[n, c, p·stride+r−pad, q·stride+s−pad] / cells
+//
+// cells is the number of the window's cells that lie in the image, or with count_pad in the image and its `pad`. Those
 // beyond that, which ceil_mode may add to the last windows, never count, as in PyTorch.
+//
+// Backward: dx is, for each cell, the sum of dy / cells over the windows that it is in.
+// Cost       a flop for each cell that is added, forward and backward; nothing is kept.
+// Strategies batch, and group over the channels: without communication.
+// Errors     InvalidArgument where the input is not [C,H,W], kernel is below 1, pad is negative or not less than kernel, or
+//            the window is larger than the padded image.
+// Numerics   sums in f32 or, with the reference kernels, f64; rounded once.
+// Source     of the defaults: PyTorch's AvgPool2d, but for count_pad.
 #ifndef COLONNADE_LAYERS_AVG_POOL_H_
 #define COLONNADE_LAYERS_AVG_POOL_H_
 

@@ -1,4 +1,14 @@
 // In training each element is zero with probability `rate`, else x / (1 − rate); in evaluation y = x.
+//
+//   x, y [n,…], of any rank
+//
+// Backward: dx = dy / (1 − rate) where y was not made zero, else 0; what was drawn is drawn again.
+// Cost       no flop is counted; nothing is kept. Evaluation copies.
+// Strategies batch, and group over the channels: without communication. An element's draw is a function of (seed, step,
+//            layer, its place in the global tensor) alone, so that every plan draws alike.
+// Errors     InvalidArgument where there is not one input, or rate is not in [0, 1).
+// Numerics   one rounding; draws by Philox 4x32 (program/philox.h).
+// Source     Srivastava et al. 2014, in the form that scales in training.
 #ifndef COLONNADE_LAYERS_DROPOUT_H_
 #define COLONNADE_LAYERS_DROPOUT_H_
 

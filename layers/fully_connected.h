@@ -29,8 +29,8 @@ namespace colonnade::layers {
 struct FullyConnected {
   int64_t out_features = 0;
   bool bias = true;
-  std::optional<program::Initializer> weight_init;  // default: Gaussian of deviation sqrt(2 / I), He et al. 2015
-  program::Initializer bias_init;                   // default: 0
+  std::optional<program::Initializer> weight_init{};  // default: Gaussian of deviation sqrt(2 / I), He et al. 2015
+  program::Initializer bias_init{};                   // default: 0
   bool operator==(const FullyConnected&) const = default;
 };
 

@@ -1,10 +1,20 @@
 // The maximum over each window; of equal values the first in row-major order has the gradient.
 //
+//   y[n,c,p,q] = max_{r,s} x[n, c, p·stride+r−pad, q·stride+s−pad] over the cells within the image
+//
 //   x [n,C,H,W]   y [n,C,P,Q],   P = (H + 2·pad − kernel)/stride + 1 rounded down, Q likewise
 //
 // With ceil_mode extents are rounded up, if the last window still begins inside the image or the padding before it, as in
-// PyTorch; what that window has beyond the padded image is padding too. A window larger than the padded image is refused
-// either way.
+// PyTorch; what that window has beyond the padded image is padding too.
+//
+// Backward: each dy goes to the cell of its maximum, whose place in the window forward keeps in a byte; dx is the sum of
+//           those that a cell gets.
+// Cost       kernel² flop for each y forward, one backward.
+// Strategies batch, and group over the channels: without communication.
+// Errors     InvalidArgument where the input is not [C,H,W], kernel is not from 1 to 15, pad is negative or not less than
+//            kernel, or the window is larger than the padded image, whatever ceil_mode says.
+// Numerics   exact forward; sums of gradients in f32.
+// Source     of the defaults: PyTorch's MaxPool2d.
 #ifndef COLONNADE_LAYERS_MAX_POOL_H_
 #define COLONNADE_LAYERS_MAX_POOL_H_
 
