@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
+#include "cli/evaluations.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -15,15 +16,6 @@
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
-namespace {
-
-absl::StatusOr<engine::EvalReport> Test(engine::Executor& executor, engine::DataSource& samples,
-                                        const std::atomic<bool>& stop) {
-  CountProgress progress("testing:");
-  return engine::Evaluate(executor, samples, &stop, [&](int64_t done) { progress.Show(done, samples.size(), " samples"); });
-}
-
-}  // namespace
 
 absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
   flags.mode = "eval";
@@ -61,7 +53,7 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
   loading.reset();
   PrintSession(flags, session, backend->name());
   Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
-  ASSIGN_OR_RETURN(engine::EvalReport report, Test(*executor, *stream, stop));
+  ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *stream, stop));
   outcome.interrupted = stop.load();
   PrintSkipped(*stream, *samples);
   const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);

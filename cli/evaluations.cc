@@ -63,6 +63,13 @@ std::string Describe(const engine::EvalReport& test) {
                          Describe(test, Target::Metric::kTop5), Describe(test, Target::Metric::kLoss), test.count);
 }
 
+absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engine::Executor& executor,
+                                                   engine::DataSource& samples, const std::atomic<bool>& stop) {
+  CountProgress progress{std::string(what)};
+  const auto show = [&](int64_t done) { progress.Show(done, samples.size(), " samples"); };
+  return engine::Evaluate(executor, samples, {.stop = &stop, .on_batch = show});
+}
+
 Evaluations::Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
                          const std::atomic<bool>& stop, RunLog& log)
     : interval_(ParseEvaluationInterval(flags.eval_every)),
@@ -79,14 +86,9 @@ bool Evaluations::IsDue(int64_t steps_done) const {
   return interval_.has_value() && IsEvaluationDue(*interval_, course_, steps_done);
 }
 
-absl::StatusOr<engine::EvalReport> Evaluations::Test() {
-  CountProgress progress("testing:");
-  return engine::Evaluate(executor_, *test_, &stop_, [&](int64_t done) { progress.Show(done, test_->size(), " samples"); });
-}
-
 absl::Status Evaluations::Evaluate(int64_t steps_done) {
   if (test_ == nullptr || (!all_.empty() && all_.back().step == steps_done)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::EvalReport test, Test());
+  ASSIGN_OR_RETURN(engine::EvalReport test, EvaluateAndShow("testing:", executor_, *test_, stop_));
   if (stop_) return absl::OkStatus();
   all_.push_back(log_.AddEvaluation(steps_done, test));
   if (has_target() && !reached() && Reaches(test, *target_)) reached_ = all_.back();

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cli/flags.h"
 #include "cli/run_log.h"
 #include "engine/data_source.h"
@@ -29,6 +30,10 @@ std::string Describe(const engine::EvalReport& test, Target::Metric metric);
 std::string Describe(const Target& target);
 // "top-1 60.00 %, top-5 98.00 %, loss 0.5000, 360 samples"
 std::string Describe(const engine::EvalReport& test);
+
+// engine::Evaluate, with a line of progress that begins with `what`.
+absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engine::Executor& executor,
+                                                   engine::DataSource& samples, const std::atomic<bool>& stop);
 
 class Evaluations {
  public:
@@ -51,8 +56,6 @@ class Evaluations {
   nlohmann::ordered_json TargetJson() const;  // null where there is none
 
  private:
-  absl::StatusOr<engine::EvalReport> Test();
-
   std::optional<EvaluationInterval> interval_;
   const std::optional<Target> target_;
   const RunCourse course_;

@@ -170,10 +170,7 @@ absl::Status TestAtEnd(const std::atomic<bool>& stop, TrainSetup& run, data::Pip
     results.test = evaluations.all().back().test;
   }
   if (stop || run.average == nullptr || samples == nullptr) return absl::OkStatus();
-  CountProgress progress("testing the averages:");
-  ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*run.average, *samples, &stop, [&](int64_t done) {
-                     progress.Show(done, samples->size(), " samples");
-                   }));
+  ASSIGN_OR_RETURN(engine::EvalReport test, EvaluateAndShow("testing the averages:", *run.average, *samples, stop));
   if (!stop) results.test_of_averages = test;
   return absl::OkStatus();
 }

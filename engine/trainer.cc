@@ -345,8 +345,7 @@ absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const Tr
   return Training(executor, inputs, data, options).Run();
 }
 
-absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop,
-                                    const std::function<void(int64_t samples)>& on_batch) {
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const EvalOptions& options) {
   RETURN_IF_ERROR(CheckReady(executor, data, program::Mode::kEval));
   ASSIGN_OR_RETURN(const BatchInputs inputs, FindBatchInputs(executor));
   const int64_t batch = executor.program().global_batch;
@@ -363,10 +362,10 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
     report.count += result.labels;
     report.top1_hits += result.top1_hits;
     report.top5_hits += result.top5_hits;
-    if (on_batch) on_batch(report.count);
+    if (options.on_batch) options.on_batch(report.count);
     return absl::OkStatus();
   };
-  for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(stop); position += batch) {
+  for (int64_t position = 0; position < data.size() && status.ok() && !Stopped(options.stop); position += batch) {
     status = ReadTestBatch(executor, inputs, data, position);
     if (status.ok()) status = executor.Enqueue({.step = static_cast<uint64_t>(position / batch)});
     if (status.ok() && executor.in_flight() == 2) status = collect();

@@ -97,11 +97,14 @@ struct EvalReport {
   double top5() const { return count > 0 ? static_cast<double>(top5_hits) / static_cast<double>(count) : 0; }
 };
 
-// Tests every sample of `data` once: what fills up the last batch counts nowhere. `on_batch` gets the
-// number of samples tested so far. OutOfRange where the loss is not finite; FailedPrecondition where the Program is not one
-// of evaluation or its parameters were never set.
-absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const std::atomic<bool>* stop = nullptr,
-                                    const std::function<void(int64_t samples)>& on_batch = nullptr);
+struct EvalOptions {
+  const std::atomic<bool>* stop = nullptr;          // set from elsewhere: the test ends after the steps in flight
+  std::function<void(int64_t samples)> on_batch{};  // gets the number of samples tested so far
+};
+
+// Tests every sample of `data` once: what fills up the last batch counts nowhere. OutOfRange where the loss is not finite;
+// FailedPrecondition where the Program is not one of evaluation or its parameters were never set.
+absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const EvalOptions& options = {});
 
 }  // namespace colonnade::engine
 
