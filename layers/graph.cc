@@ -202,6 +202,9 @@ LayerId GraphBuilder::Lrn(const std::string& name, LayerId x, layers::Lrn attrib
 LayerId GraphBuilder::BatchNorm(const std::string& name, LayerId x, layers::BatchNorm attributes) {
   return Append(name, attributes, {x});
 }
+LayerId GraphBuilder::LayerNorm(const std::string& name, LayerId x, layers::LayerNorm attributes) {
+  return Append(name, attributes, {x});
+}
 LayerId GraphBuilder::Dropout(const std::string& name, LayerId x, layers::Dropout attributes) {
   return Append(name, attributes, {x});
 }

@@ -68,19 +68,20 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
 
-  // Any layer. Those below have a name of their own.
+  // Any layer; each of those below by its own name.
   LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
   LayerId Input(const std::string& name, program::Shape sample_shape);
   LayerId Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes);
   LayerId FullyConnected(const std::string& name, LayerId x, layers::FullyConnected attributes);
   LayerId Relu(const std::string& name, LayerId x);
   LayerId Gelu(const std::string& name, LayerId x);
-  LayerId MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes);
-  LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes);
+  LayerId MaxPool(const std::string& name, LayerId x, layers::MaxPool attributes = {});
+  LayerId AvgPool(const std::string& name, LayerId x, layers::AvgPool attributes = {});
   LayerId GlobalAvgPool(const std::string& name, LayerId x);  // an AvgPool whose window is the image: {C, 1, 1}
-  LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes);
+  LayerId Lrn(const std::string& name, LayerId x, layers::Lrn attributes = {});
   LayerId BatchNorm(const std::string& name, LayerId x, layers::BatchNorm attributes = {});
-  LayerId Dropout(const std::string& name, LayerId x, layers::Dropout attributes);
+  LayerId LayerNorm(const std::string& name, LayerId x, layers::LayerNorm attributes = {});
+  LayerId Dropout(const std::string& name, LayerId x, layers::Dropout attributes = {});
   LayerId Flatten(const std::string& name, LayerId x);
   LayerId Concat(const std::string& name, std::vector<LayerId> xs);
   LayerId Add(const std::string& name, std::vector<LayerId> xs);

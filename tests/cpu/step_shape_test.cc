@@ -112,7 +112,7 @@ TEST(StepShape, EveryLayerOfImagesRunsInRows) {
   x = builder.Conv2d("conv", x, {.out_channels = 16, .kernel = 3, .pad = 1});
   x = builder.Relu("relu", builder.BatchNorm("batch_norm", x));
   x = builder.AvgPool("avg_pool", builder.Lrn("lrn", x, {.alpha = 1}), {.kernel = 3, .stride = 1, .pad = 1});
-  const layers::LayerId branch = builder.Gelu("gelu", builder.Append("layer_norm", layers::LayerNorm{}, {x}));
+  const layers::LayerId branch = builder.Gelu("gelu", builder.LayerNorm("layer_norm", x));
   x = builder.MaxPool("max_pool", builder.Add("add", {x, branch}), {});
   x = builder.Dropout("dropout", x, {.rate = 0.25});
   x = builder.FullyConnected("fc", builder.Flatten("flatten", x), {.out_features = 10});

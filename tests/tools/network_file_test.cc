@@ -108,7 +108,7 @@ TEST(NetworkFile, EveryLayerAndInitialiserIsReadAsItWasWritten) {
                   .weight_init = Initializer{},
                   .bias_init = {Initializer::Kind::kUniform, 0.1}});
   x = net.Gelu("gelu", net.BatchNorm("bn", x, {.epsilon = 1e-3, .momentum = 0.3, .initial_weight = 0}));
-  const auto norm = net.Append("norm", layers::LayerNorm{.epsilon = 1e-6}, {x});
+  const auto norm = net.LayerNorm("norm", x, {.epsilon = 1e-6});
   const auto narrow =
       net.Conv2d("narrow", x, {.out_channels = 4, .weight_init = Initializer{Initializer::Kind::kGaussian, 0.01}});
   x = net.Add("sum", {norm, x, norm});
