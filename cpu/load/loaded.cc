@@ -25,6 +25,7 @@ using program::TaskId;
 
 namespace {
 
+constexpr int64_t kStepsAhead = 3;  // whose commands a queue has room for
 constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
 
 std::vector<BufferId> UsedBuffers(const Task& task) {
@@ -201,27 +202,39 @@ void CpuProgram::BindTasks() {
 
 // Areas have moved, with nothing in flight.
 void CpuProgram::MoveTo(const absl::Status& room) {
-  if (!room.ok()) return Fail(room);
-  BindTasks();
+  absl::Status moved = room;
+  if (room.ok()) {
+    moved = CatchErrors([&] {
+      BindTasks();
+      return absl::OkStatus();
+    });
+  }
+  if (!moved.ok()) Fail(moved);
+}
+
+// Adds to each lane's commands `times` those of one step of this Program.
+void CpuProgram::CountCommands(int64_t times) {
+  for (const Task& task : program_.tasks) {
+    Device::LaneState& lane = resources_.devices[task.device]->lane(task.lane);
+    lane.reserved_commands += times * static_cast<int64_t>(1 + task.waits.size() + task.waits_previous.size());
+  }
+  for (const auto& device : resources_.devices) {
+    for (Device::LaneState& lane : device->lanes) lane.reserved_commands += times;  // fences
+  }
 }
 
 void CpuProgram::ReserveQueues() {
-  constexpr int64_t kStepsAhead = 3;
-  for (const Task& task : program_.tasks) {
-    Device::LaneState& lane = resources_.devices[task.device]->lane(task.lane);
-    lane.reserved_commands += kStepsAhead * static_cast<int64_t>(1 + task.waits.size() + task.waits_previous.size());
-  }
+  has_reserved_ = true;
+  CountCommands(kStepsAhead);
   for (const auto& device : resources_.devices) {
-    for (Device::LaneState& lane : device->lanes) {
-      lane.reserved_commands += kStepsAhead;  // fences
-      lane.queue->Reserve(lane.reserved_commands + 16);
-    }
+    for (Device::LaneState& lane : device->lanes) lane.queue->Reserve(lane.reserved_commands + 16);
   }
 }
 
 // All commands for this Program are behind us.
 CpuProgram::~CpuProgram() {
   for (const auto& device : resources_.devices) device->Drain();
+  if (has_reserved_) CountCommands(-kStepsAhead);
 }
 
 void CpuProgram::Fence() {

@@ -86,6 +86,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   void NoteLayouts();
   void BindTasks();
   void MoveTo(const absl::Status& room);
+  void CountCommands(int64_t times);
   void ReserveQueues();
 
   HeldMember Held(program::BufferId buffer) const;
@@ -107,6 +108,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   const Clock::time_point origin_ = Clock::now();
   bool any_launched_ = false;
   int64_t first_step_ = 0;
+  bool has_reserved_ = false;
   std::atomic<bool> failed_ = false;
   std::mutex status_mutex_;
   absl::Status status_;

@@ -136,6 +136,18 @@ TEST_F(WeightsFiles, WithoutMemoryForAThreadTheEndIs12WithOneMessage) {
   EXPECT_THAT(r.err, ::testing::MatchesRegex("colonnade: no thread can be started; use fewer devices or threads[^\n]*\n"));
 }
 
+// OpenMP, which starts a device's team, would end the process by itself.
+TEST_F(WeightsFiles, WithoutMemoryForATeamTheEndIs12WithOneMessage) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs more address space than the test allows";
+  const auto limit = [] {
+    const struct rlimit bytes = {rlim_t{900} << 20, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &bytes);
+  };
+  const Result r = Wait(Start(absl::StrCat(kTrainOnce, "--threads-per-device=512"), limit));
+  EXPECT_EQ(r.code, 12);
+  EXPECT_THAT(r.err, ::testing::MatchesRegex("colonnade: no thread can be started; use fewer devices or threads[^\n]*\n"));
+}
+
 // A file that is mapped ends a process by a signal where it becomes shorter: that is one message, whenever it happens.
 TEST_F(Command, AFileOfWeightsThatBecomesShorterWhileItIsReadIsOneMessage) {
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --steps=1 --save=", In("w"))).code, 0);
