@@ -5,12 +5,12 @@
 #   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
 # Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. DTYPES, if set, are some of "fp32 tf32
-# bf16", in which networks are run: `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that times
-# the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
+# bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that
+# times the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
 # OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
 # of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too. Ends with 69 where there is no GPU.
 set -uo pipefail
-[ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 74
 shift 2
@@ -93,7 +93,10 @@ for part in "${parts[@]}"; do
       done
       # The same task by task: where only this agrees, graphs are to blame.
       run verify 100 "$colonnade" verify --backend=cuda --model=alexnet --plan=hybrid --devices=4 --batch=16 --steps=6 \
-        --collectives=peer --cuda-graphs=off --json ;;
+        --collectives=peer --cuda-graphs=off --json
+      # Sums over devices in f32, which a search times, too.
+      run verify 100 "$colonnade" verify --backend=cuda --model=alexnet --plan=model --devices=2 --dtype=bf16 --batch=16 \
+        --search-algorithms="$out/algorithms.json" --json ;;
     speed)
       # In turn, since machines have moods. the line `single` is the step on one GPU.
       for _ in 1 2 3; do

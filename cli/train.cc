@@ -67,6 +67,10 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
   if (!flags.save_ema.empty() && flags.ema == 0) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
+  if (!flags.trace.empty() && flags.cuda_graphs == "on") {
+    return absl::FailedPreconditionError(
+        "--trace: tasks of steps that are CUDA graphs are not timed; take --cuda-graphs=auto");
+  }
   const auto in_checkpoints = [&](const char* name) {
     return flags.checkpoint.empty() ? std::string() : absl::StrCat(flags.checkpoint, "/", name);
   };
@@ -224,6 +228,9 @@ class Training {
                                            {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
                                             [this](int64_t steps_done) { KeepWithoutInput(steps_done); }},
                                            results_.report);
+    for (const auto* executor : {&run_.train, &run_.eval}) {
+      for (const std::string& note : (*executor)->loaded().Notes()) Warn(note);
+    }
     if (trained.ok()) return Finish();
     PrintAllSkipped(streams_);
     (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
@@ -302,7 +309,6 @@ class Training {
   // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
   // cannot be saved, the results are still shown.
   absl::Status Finish() {
-    for (const std::string& note : run_.train->loaded().Notes()) Warn(note);
     absl::Status status;
     if (results_.steps_done() > 0) {  // it is written while the test runs
       status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());

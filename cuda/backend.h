@@ -26,7 +26,8 @@ enum class Collectives {
 enum class Graphs {
   kOff,
   kAuto,  // where they can be captured
-  kOn,    // an error where they cannot: FailedPrecondition of Load or of the step
+  // Where they cannot, Load or the step fails: FailedPrecondition. Only those beside which state is copied run task by task.
+  kOn,
 };
 
 struct CudaOptions {

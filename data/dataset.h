@@ -17,7 +17,7 @@ namespace colonnade::data {
 enum class SplitOf { kTrain, kTest };
 
 // The shape of synthetic data, how many classes labels may have (0: as the data has them), and how many pixels of value 0
-// are added on each side of each image.
+// are added on each side of each image: PipelineOptions::border of as many keeps them out of mean and deviation.
 struct DatasetOptions {
   program::Shape synthetic_shape = {3, 32, 32};
   int64_t synthetic_classes = 10;

@@ -33,8 +33,8 @@ struct PipelineOptions {
   uint64_t seed = 1;
   bool shuffle = true;
   bool once = false;  // a test set: positions past its end are padding of label −1
-  // Its height, width and channels are those of what is delivered; a height of 0: the set's, whose images all have one
-  // shape.
+  // Its height, width and channels are those of what is delivered; with a height of 0 all three are the set's, whose images
+  // have one shape.
   AugmentOptions augment{};
   int threads = 1;
   int prefetch = 3;              // batches in memory: the one that is read, and those that are filled ahead

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -201,10 +200,14 @@ class Training {
 
   RunPosition End() const {
     RunPosition end{.step = steps_done(), .sample = SampleOf(steps_done())};
-    const auto& losses = report_.losses;
-    if (!losses.empty()) {
-      end.loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+    double sum = 0;
+    int64_t finite = 0;
+    for (double loss : report_.losses) {
+      if (!std::isfinite(loss)) continue;
+      sum += loss;
+      ++finite;
     }
+    if (finite > 0) end.loss = sum / static_cast<double>(finite);
     return end;
   }
 

@@ -48,7 +48,8 @@ inline constexpr int64_t kMostSkippedInARow = 100;
 
 struct TrainOptions {
   // Where this run goes on with another (TrainReport::end, RestoreCheckpoint): samples, learning rates and random numbers
-  // are those that the other run's next steps would have.
+  // are those that the other run's next steps would have. Of a position made by hand `sample` says where its samples begin,
+  // whatever its step; the loss is not read.
   RunPosition from{};
   int64_t steps = 1;  // from there, at least 1
   uint64_t seed = 1;  // < 2^53
@@ -73,7 +74,7 @@ struct TrainReport {
   // How long copies of the state held up steps, in total; nothing where the backend does not time tasks.
   std::optional<absl::Duration> stood_still = absl::ZeroDuration();
   bool stopped = false;
-  RunPosition end;   // of the run, with the mean of the losses above
+  RunPosition end;   // of the run, with the mean of those losses above that are finite
   Trace last_steps;  // the last two; one where there was one, or a pause between them
 
   // Return the median and the 95th percentile of the step times without the first four, or the first third where there are

@@ -112,7 +112,9 @@ class Search {
     ASSIGN_OR_RETURN(const StepCosts costs, StepCostsOn(mesh, graph_, options_));
     const std::vector<std::vector<StrategyOption>>& options = costs.options;
     if (std::any_of(options.begin(), options.end(), [](const auto& o) { return o.empty(); })) return absl::OkStatus();
-    for (double exposed : {0.0, 1.0}) {
+    std::vector<double> parts = {0, 1};
+    if (!options_.settings.overlap.value_or(true)) parts = {1};  // no transfer is hidden
+    for (double exposed : parts) {
       const Proposals found =
           ProposeAssignments(graph_, mesh, samples_, options, costs.cost, exposed, options_.proposals_per_mesh);
       for (size_t i = 0; i < found.assignments.size(); ++i) {

@@ -151,6 +151,7 @@ class CudaCalls : public Calls {
     return static_cast<Event>(event);
   }
   void Destroy(const Stream& stream) override {
+    cudaSetDevice(stream.gpu);
     (void)cudnnSetStream(gpus_[stream.gpu].dnn, nullptr);  // which else may keep one that is no more
     cudaStreamDestroy(Handle(stream));
   }

@@ -59,7 +59,8 @@ void CudaProgram::GiveUpCapture() {
       absl::StrCat("step ", last_step_, " could not be captured as a CUDA graph: ", capture_status_.message());
   if (resources_.graphs == Graphs::kOn) {
     captured_.clear();
-    return Note(absl::FailedPreconditionError(why));
+    const bool is_broken = absl::IsInternal(capture_status_) || absl::IsResourceExhausted(capture_status_);
+    return Note(absl::Status(is_broken ? capture_status_.code() : absl::StatusCode::kFailedPrecondition, why));
   }
   notes_.push_back(absl::StrCat(why, "; steps run task by task"));
   queues_.Rewind(last_step_);

@@ -134,8 +134,9 @@ TEST_F(Command, APlanWhoseLayoutsAndWorkspacesDoNotFitIsRefused) {
 }
 
 TEST_F(Command, FlagsThatSetSomethingOfPlansHoldForAllThatASearchJudges) {
-  const Result r = Run(absl::StrCat("plan --plan=auto --draws=0 --json ", kTitan,
-                                    " --reduction=master --overlap=off --bucket-bytes=1000000 --transfer-parts=2"));
+  const Result r =
+      Run(absl::StrCat("plan --plan=auto --draws=0 --json ", kTitan,
+                       " --reduction=master --overlap=off --bucket-bytes=1000000 --piece-bytes=500000 --transfer-parts=2"));
   ASSERT_EQ(r.code, 0) << r.err;
   const json plan = json::parse(r.out);
   for (const json& candidate : plan["candidates"]) {

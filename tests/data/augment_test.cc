@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/philox.h"
 
 namespace colonnade::data {
 namespace {
@@ -85,6 +86,17 @@ TEST(DrawView, APadOfFourMovesByUpToFour) {
     ExpectMean(views, 0, std::sqrt(60.0 / 9), place);
   }
   EXPECT_EQ(views[0].box.height, 32);
+}
+
+// The words are Philox's for this key: 2 is down and to the right by a pixel, 0 up and to the left.
+TEST(DrawView, APadMovesDownAndToTheRightByTheFirstTwoWords) {
+  const AugmentOptions options = {.height = 5, .width = 6, .channels = 1, .cropping = Cropping::kPadded, .pad = 1};
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const program::Philox4 r = program::RandomBlock(11, program::RandomPurpose::kAugmentation, 0, epoch, 7);
+    const View view = DrawView(options, 11, epoch, 7, 5, 6);
+    EXPECT_EQ(view.box.top, 1 - static_cast<double>(r.v[0] % 3));
+    EXPECT_EQ(view.box.left, 1 - static_cast<double>(r.v[1] % 3));
+  }
 }
 
 TEST(DrawView, APadIsOfPixelsThatComeOutWhateverTheSizeOfTheImage) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <thread>
 
@@ -23,10 +24,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Both normalised by the training set's mean and deviation.
+// Both normalised by the training set's mean and deviation. Behind the end of the test set its first samples come again.
 std::unique_ptr<data::Pipeline> Digits(bool train) {
   if (train) return OpenStream("digits", {.augment = kShiftedByAPixel});
-  return OpenStream("digits", {.shuffle = false, .once = true, .moments = Digits(true)->moments()});
+  return *data::Pipeline::Create(*data::OpenSamples("digits", data::SplitOf::kTest, {}),
+                                 {.shuffle = false, .moments = Digits(true)->moments()});
 }
 
 // two_column on digits under a named plan, ready to train and to test.
@@ -159,20 +161,23 @@ TEST(Train, AStopFlagEndsTheRunAfterTheStepInFlight) {
   EXPECT_TRUE(report->stopped);
   EXPECT_GE(report->losses.size(), 5u);
   EXPECT_LE(report->losses.size(), 7u);
+  EXPECT_EQ(report->end.step, static_cast<int64_t>(report->losses.size()));
 }
 
-// 12 steps at once, and 5 and 7 with the state between them: samples, shifts, dropout and rate are those of steps 5 to 11.
+// 12 steps at once, and 5 and 7 with the state between them: samples, shifts, dropout and rate are those of the last 7.
 TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   DigitsRun whole("data", 2), parts("data", 2);
   const auto digits = Digits(true), others = Digits(true);
-  TrainOptions options{.steps = 12, .seed = 3, .learning_rate = {.base = 0.02, .factor = 0.5, .every = 4}};
+  TrainOptions options{
+      .from = {.step = 20, .sample = 7}, .steps = 12, .seed = 3, .learning_rate = {.base = 0.02, .factor = 0.5, .every = 4}};
   absl::StatusOr<TrainReport> expected = Train(*whole.train, *digits, options);
   ASSERT_TRUE(expected.ok()) << expected.status();
   options.steps = 5;
   absl::StatusOr<TrainReport> first = Train(*parts.train, *others, options);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(first->end.step, 5);
-  EXPECT_EQ(first->end.sample, 5 * parts.train->program().global_batch);
+  EXPECT_EQ(first->end.step, 25);
+  EXPECT_EQ(first->end.sample, 7 + 5 * parts.train->program().global_batch);
+  EXPECT_NEAR(first->end.loss, std::accumulate(first->losses.begin(), first->losses.end(), 0.0) / 5, 1e-12);
   options.from = first->end;
   options.steps = 7;
   absl::StatusOr<TrainReport> rest = Train(*parts.train, *others, options);

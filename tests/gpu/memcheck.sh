@@ -7,11 +7,14 @@ if ! command -v compute-sanitizer >/dev/null; then
   echo "compute-sanitizer not found; it is part of the CUDA toolkit (Debian: cuda-sanitizer-13-0)" >&2
   exit 69
 fi
+gpu_test=$1 limit=${2:-600}
 operations='*GpuOpCases.NormalNumbersInF32*:*GpuOpCases.RoundedNumbersInBf16*'
 # Those whose kernels share memory.
 sums=
-for kind in batch_norm bias count conv fully layer_norm softmax squared sum update; do
-  sums+="*GpuOpCases.NormalNumbersInF32/$kind*:"
+for kind in batch_norm bias check_finite count conv fully layer_norm softmax squared sum update; do
+  of_kind="*GpuOpCases.NormalNumbersInF32/$kind*:*GpuOpCases.RoundedNumbersInBf16/$kind*"
+  "$gpu_test" --gtest_list_tests --gtest_filter="$of_kind" | grep "/$kind" >/dev/null || { echo "no test of $kind" >&2; exit 1; }
+  sums+="$of_kind:"
 done
 failed=0
 check() {
@@ -20,7 +23,6 @@ check() {
   echo "$tool: status $?" >&2
   failed=1
 }
-gpu_test=$1 limit=${2:-600}
 check memcheck "$operations:*GpuZoo*Graphs*lenet*bf16*"
 check racecheck "$sums"
 check synccheck "$sums"
