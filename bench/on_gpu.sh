@@ -32,7 +32,7 @@ find_program() {
   echo "$1 is not in $programs; build it, or give another folder" >&2
   return 1
 }
-colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) || exit 66
+colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) && cudnn_test=$(find_program cudnn_test) || exit 66
 
 memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
@@ -71,6 +71,7 @@ for part in "${parts[@]}"; do
   : >"$out/$part.txt"
   case $part in
     tests)
+      run tests 60 "$cudnn_test" --gtest_brief=1 '--gtest_filter=*CudnnEngines*'
       # In processes of their own, since a GPU that has failed refuses all that its process asks for afterwards. In one of their own the
       # networks whose graphs span all streams, which say the most.
       run tests 120 "$gpu_test" --gtest_brief=1 '--gtest_filter=*Graphs*two_column*:*Graphs*lenet*:*Graphs*resnet20*'

@@ -7,7 +7,9 @@ build=$1 pack=$2
 rm -rf "$pack"
 mkdir -p "$pack/bin" "$pack/lib"
 cp "$build/colonnade" "$pack/bin/"
-if [ -f "$build/tests/gpu_test" ]; then cp "$build/tests/gpu_test" "$pack/bin/"; fi
+for test in gpu_test cudnn_test; do
+  if [ -f "$build/tests/$test" ]; then cp "$build/tests/$test" "$pack/bin/"; fi
+done
 source=$(dirname "$0")/..
 cp "$source/bench/on_gpu.sh" "$source/tests/gpu/memcheck.sh" "$pack/"
 for library in libcolonnade_cuda_driver.so bench/libcolonnade_gpu_activity.so; do

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kTf32Bound = 5e-3;
-// Two bits of a number, at most.
-constexpr double kLastBitsOfSingle = 1.0 / (1 << 21), kLastBitsOfDouble = 1.0 / (int64_t{1} << 50);
+// Two bits of a number, at most; in bf16 one.
+constexpr double kLastBitsOfSingle = 1.0 / (1 << 21), kLastBitsOfDouble = 1.0 / (int64_t{1} << 50),
+                 kLastBitOfBf16 = 1.0 / 256;
 constexpr double kReferenceBound = 1e-10;
 // Sums in double of numbers of about 1 are exact to some hundred roundings.
 constexpr double kLeastPart = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound;
@@ -146,6 +148,29 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b, doub
 // |a − b| / |b|, or over kLeastLoss where |b| is less.
 double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
 
+// States whose parameters are off by up to `bits` of themselves each: what a step makes of them tells what roundings do to
+// it.
+class Neighbours {
+ public:
+  Neighbours(const State& state, double bits, uint64_t seed) : state_(&state), random_(seed), of_value_(-bits, bits) {}
+  bool AllDrawn() const { return drawn_ == kNeighbours; }
+  State Next() {
+    ++drawn_;
+    State off = *state_;
+    for (NamedTensor& tensor : off.parameters) {
+      for (double& value : tensor.values) value *= 1 + of_value_(random_);
+    }
+    return off;
+  }
+
+ private:
+  static constexpr int kNeighbours = 16;
+  const State* state_;
+  std::mt19937_64 random_;
+  std::uniform_real_distribution<double> of_value_;
+  int drawn_ = 0;
+};
+
 class Comparison {
  public:
   Comparison(const layers::LayerGraph& graph, const partition::Plan& plan, engine::DataSource& data,
@@ -220,34 +245,58 @@ class Comparison {
         report_.training_program_agrees = report_.ok = false;
       }
     }
-    double_gradients_.clear();
-    neighbours_.clear();
+    own_errors_.reset();
     ++report_.steps;
     state = std::move(one.after);
     return absl::OkStatus();
   }
 
+  // How far a tensor is from what one device computes in double.
+  struct DistanceOfTensor {
+    std::string tensor;
+    double VerifyErrors::*what;
+    double distance;
+  };
+
+  // Of the loss, every gradient, every parameter's change and every average, always in this order.
+  std::vector<DistanceOfTensor> DistancesOf(const StepOutcome& of, const StepOutcome& exact, const State& before) const {
+    std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.loss, exact.loss)}};
+    for (size_t p = 0; p < before.parameters.size(); ++p) {
+      const auto& [name, shape, values] = before.parameters[p];
+      if (exact.gradients.contains(name)) {
+        distances.push_back({absl::StrCat("gradient of ", name), &VerifyErrors::gradient,
+                             Distance(of.gradients.at(name), exact.gradients.at(name))});
+      }
+      distances.push_back(
+          {absl::StrCat("change of ", name), &VerifyErrors::parameter,
+           Distance(Change(of.after.parameters[p].values, values), Change(exact.after.parameters[p].values, values))});
+    }
+    for (size_t k = 0; k < Averages(exact).size(); ++k) {
+      distances.push_back({absl::StrCat("average of ", Averages(exact)[k].name), &VerifyErrors::parameter,
+                           Distance(Averages(of)[k].values, Averages(exact)[k].values)});
+    }
+    return distances;
+  }
+
   absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
     constexpr double kTimesReference = 1.5, kOneRounding = 1.0 / 256;
-    ASSIGN_OR_RETURN(StepOutcome exact, RunOn(*exact_, state, inputs));
-    ASSIGN_OR_RETURN(StepOutcome rounded, RunOn(*rounded_, state, inputs));
-    const auto bound = [&](double distance) { return std::max(kTimesReference * distance, kOneRounding); };
-    const auto of_loss = [&](double loss) { return LossDistance(loss, exact.loss); };
-    Judge("loss", of_loss(many.loss), bound(of_loss(rounded.loss)), &VerifyErrors::loss);
-    for (size_t p = 0; p < state.parameters.size(); ++p) {
-      const std::string& name = state.parameters[p].name;
-      const std::vector<double>& before = state.parameters[p].values;
-      const auto change = [&](const StepOutcome& of) { return Change(of.after.parameters[p].values, before); };
-      if (many.gradients.contains(name)) {
-        Judge(absl::StrCat("gradient of ", name), Distance(many.gradients.at(name), exact.gradients.at(name)),
-              bound(Distance(rounded.gradients.at(name), exact.gradients.at(name))), &VerifyErrors::gradient);
-      }
-      Judge(absl::StrCat("change of ", name), Distance(change(many), change(exact)),
-            bound(Distance(change(rounded), change(exact))), &VerifyErrors::parameter);
+    ASSIGN_OR_RETURN(const StepOutcome exact, RunOn(*exact_, state, inputs));
+    std::vector<double> of_roundings;  // the largest that roundings alone have made
+    const auto round = [&](const State& from) -> absl::Status {
+      ASSIGN_OR_RETURN(const StepOutcome rounded, RunOn(*rounded_, from, inputs));
+      const std::vector<DistanceOfTensor> distances = DistancesOf(rounded, exact, state);
+      of_roundings.resize(distances.size());
+      for (size_t i = 0; i < distances.size(); ++i) of_roundings[i] = std::max(of_roundings[i], distances[i].distance);
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(round(state));
+    Neighbours neighbours(state, kLastBitOfBf16, options_.seed);
+    const std::vector<DistanceOfTensor> found = DistancesOf(many, exact, state);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto bound = [&] { return std::max(kTimesReference * of_roundings[i], kOneRounding); };
+      while (found[i].distance > bound() && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
+      Judge(found[i].tensor, found[i].distance, bound(), found[i].what);
     }
-    JudgeAverages(
-        many, exact, [](const std::string&) { return 0.0; },
-        [&](size_t k) { return bound(Distance(Averages(rounded)[k].values, Averages(exact)[k].values)); });
     return absl::OkStatus();
   }
 
@@ -276,8 +325,7 @@ class Comparison {
       granted[name] = bound * std::max(Norm(change), least);
     }
     const double bound = options_.reference ? kReferenceBound : 1e-4;
-    JudgeAverages(
-        many, one, [&](const std::string& name) { return granted[name] / bound; }, [&](size_t) { return bound; });
+    JudgeAverages(many, one, bound, [&](const std::string& name) { return granted[name] / bound; });
     return absl::OkStatus();
   }
 
@@ -304,13 +352,12 @@ class Comparison {
   static const Tensors& Averages(const StepOutcome& of) { return of.after.kept.at(engine::StateKind::kAverage); }
 
   // They change too little for their change to be judged in f32: as they are after the step.
-  void JudgeAverages(const StepOutcome& many, const StepOutcome& one,
-                     const std::function<double(const std::string&)>& least_norm_of,
-                     const std::function<double(size_t)>& bound_of) {
+  void JudgeAverages(const StepOutcome& many, const StepOutcome& one, double bound,
+                     const std::function<double(const std::string&)>& least_norm_of) {
     for (size_t k = 0; k < Averages(one).size(); ++k) {
       const NamedTensor& average = Averages(one)[k];
       Judge(absl::StrCat("average of ", average.name),
-            Distance(Averages(many)[k].values, average.values, least_norm_of(average.name)), bound_of(k),
+            Distance(Averages(many)[k].values, average.values, least_norm_of(average.name)), bound,
             &VerifyErrors::parameter);
     }
   }
@@ -340,54 +387,51 @@ class Comparison {
     }
   }
 
-  // Double-precision kernels are slow, so they run only where the plain bound is passed.
+  // Double-precision kernels and neighbours are slow, so they run only where the plain bound is passed.
   absl::StatusOr<double> BoundOf(const std::string& name, double error, const State& state, const engine::StepInputs& inputs,
                                  const StepOutcome& one, const Scales& scales) {
     constexpr double kSingleBound = 1e-4, kTimesOwnError = 4;
-    if (options_.reference) {
-      double bound = kReferenceBound;
-      if (error <= bound || !one.gradients.contains(name)) return bound;
-      if (neighbours_.empty()) RETURN_IF_ERROR(RunNeighbours(state, inputs));
-      for (const Gradients& off : neighbours_) {
-        bound = std::max(bound, kTimesOwnError * Distance(off.at(name), one.gradients.at(name), scales.gradients));
-      }
-      return bound;
+    const double least = options_.reference ? kReferenceBound : options_.tf32 ? kTf32Bound : kSingleBound;
+    if (error <= least || !one.gradients.contains(name)) return least;
+    if (!own_errors_) {
+      own_errors_.emplace(state, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
+      RETURN_IF_ERROR(RunExact(state, inputs, one));
+      AddOwnErrors(one.gradients, scales);
     }
-    const double least = options_.tf32 ? kTf32Bound : kSingleBound;
-    if (error <= least) return least;
-    if (double_gradients_.empty()) {
-      if (reference_ == nullptr) {
-        ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble, /*micro_batches=*/1));
-      }
-      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, inputs));
-      double_gradients_ = std::move(outcome.gradients);
+    const auto bound = [&] { return std::max(least, kTimesOwnError * own_errors_->of_gradient.at(name)); };
+    while (error > bound() && !own_errors_->neighbours.AllDrawn()) {
+      ASSIGN_OR_RETURN(const StepOutcome off, RunOn(*one_, own_errors_->neighbours.Next(), inputs));
+      AddOwnErrors(off.gradients, scales);
     }
-    if (!double_gradients_.contains(name)) return least;
-    const auto bound_by = [&](const Gradients& own) {
-      return std::max(least, kTimesOwnError * Distance(own.at(name), double_gradients_.at(name)));
-    };
-    double bound = bound_by(one.gradients);
-    if (error <= bound) return bound;
-    if (neighbours_.empty()) RETURN_IF_ERROR(RunNeighbours(state, inputs));
-    for (const Gradients& own : neighbours_) bound = std::max(bound, bound_by(own));
-    return bound;
+    return bound();
   }
 
-  // What the single device makes of parameters that are off by their last bits.
-  absl::Status RunNeighbours(const State& state, const engine::StepInputs& inputs) {
-    constexpr int kNeighbours = 16;
-    std::mt19937_64 random(options_.seed);
-    const double bits = options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle;
-    std::uniform_real_distribution<double> of_value(-bits, bits);
-    for (int i = 0; i < kNeighbours; ++i) {
-      State off = state;
-      for (NamedTensor& tensor : off.parameters) {
-        for (double& value : tensor.values) value *= 1 + of_value(random);
-      }
-      ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*one_, off, inputs));
-      neighbours_.push_back(std::move(outcome.gradients));
+  // What the single device's gradients are off by themselves.
+  struct OwnErrors {
+    OwnErrors(const State& state, double bits, uint64_t seed) : neighbours(state, bits, seed) {}
+    Neighbours neighbours;
+    Gradients exact;                            // in double; where all is in double, the single device's
+    std::map<std::string, double> of_gradient;  // the largest found
+  };
+
+  absl::Status RunExact(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) {
+    if (options_.reference) {
+      own_errors_->exact = one.gradients;
+      return absl::OkStatus();
     }
+    if (reference_ == nullptr) {
+      ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble, /*micro_batches=*/1));
+    }
+    ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, inputs));
+    own_errors_->exact = std::move(outcome.gradients);
     return absl::OkStatus();
+  }
+
+  void AddOwnErrors(const Gradients& gradients, const Scales& scales) {
+    for (const auto& [name, gradient] : gradients) {
+      double& error = own_errors_->of_gradient[name];
+      error = std::max(error, Distance(gradient, own_errors_->exact.at(name), scales.gradients));
+    }
   }
 
   const layers::LayerGraph& graph_;
@@ -397,8 +441,7 @@ class Comparison {
   partition::Plan single_;
   std::unique_ptr<Side> one_, many_, training_, reference_;
   std::unique_ptr<Side> exact_, rounded_;  // in bf16
-  Gradients double_gradients_;             // of the step at hand
-  std::vector<Gradients> neighbours_;      // likewise, from parameters that are off by their last bits
+  std::optional<OwnErrors> own_errors_;    // of the step at hand
   std::vector<uint8_t> images_;
   std::vector<int32_t> labels_;
   int64_t runs_ = 0;       // of steps, on all sides

@@ -22,7 +22,7 @@ struct VerifyOptions {
   bool reference = false;  // Programs in double on reference kernels, on the CPU
   bool bf16 = false;       // Programs in bf16, on `make_backend`
   bool tf32 = false;       // `make_backend` rounds the factors of products to 2⁻¹¹
-  // Makes the devices for all kernels but the reference ones.
+  // Makes the devices for all kernels but the reference ones. Two runs must give equal bits.
   std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)> make_backend = [](int devices) {
     return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   };
@@ -66,8 +66,9 @@ struct VerifyReport {
 // plan adds in another order. A parameter's change has the bound of its gradient, or two roundings of the parameter,
 // 2⁻²³·‖w‖ / ‖Δw‖, if that is larger. An average of parameters may differ by 1e-4, or by what its parameter may. In tf32
 // 5e-3 takes the place of 1e-5 and 1e-4. In bf16 everything is compared with one device in double: 1.5 times the distance of
-// one device whose reference kernels round where the Program stores bf16, or one rounding (2⁻⁸) if that is larger.
-// OutOfRange where a loss, a gradient or a parameter is not finite.
+// one device whose reference kernels round where the Program stores bf16, or one rounding (2⁻⁸) if that is larger. Where
+// that is passed, those kernels' distance from parameters of which each is off by up to 2⁻⁸ of itself counts, too: what
+// roundings make of a tensor of few elements is a draw. OutOfRange where a loss, a gradient or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);
 

@@ -58,6 +58,7 @@ class ConvolutionGraph {
   bool Serves(const std::vector<cudnnBackendNumericalNote_t>& notes) const;
 
   const DnnGpu* gpu_;
+  Convolution::Pass pass_ = Convolution::Pass::kForward;
   bool full_precision_ = false, deterministic_ = false;
   Parts parts_ = std::make_shared<std::vector<Descriptor>>();  // tensors, operations, and the graph, which is the last
 };

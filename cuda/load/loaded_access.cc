@@ -20,14 +20,26 @@ struct CudaProgram::MemoryRange {
   int64_t bytes = 0;
   engine::HeldBytes held;
 
+  bool IsRowMajor() const { return !view.folded.has_value() && view.strides == RowMajor(view.dtype, view.shape).strides; }
+  // Whether no byte lies between the elements.
+  bool IsFull() const { return bytes == program::ElementCount(view.shape) * program::SizeInBytes(view.dtype); }
+
   // Calls f(element number in row-major order, byte offset in the range).
   template <class F>
   void ForEachElement(F f) const {
-    const int64_t count = program::ElementCount(view.shape), size = program::SizeInBytes(view.dtype);
-    program::Shape index(view.shape.size(), 0);
-    for (int64_t i = 0; i < count; ++i) {
-      f(i, OffsetOf(view, index) * size);
-      for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d) {
+    const int64_t size = program::SizeInBytes(view.dtype), count = program::ElementCount(view.shape);
+    const int last = static_cast<int>(view.shape.size()) - 1;
+    const int64_t row = last < 0 ? 1 : view.shape[last];
+    program::Shape index(view.shape.size(), 0);  // of a row's first element
+    for (int64_t first = 0; first < count; first += row) {
+      if (view.folded.has_value()) {
+        for (int64_t i = 0; i < row; ++i) index[last] = i, f(first + i, OffsetOf(view, index) * size);
+        index[last] = 0;
+      } else {
+        const int64_t begin = OffsetOf(view, index) * size, step = last < 0 ? 0 : view.strides[last] * size;
+        for (int64_t i = 0; i < row; ++i) f(first + i, begin + i * step);
+      }
+      for (int d = last - 1; d >= 0; --d) {
         if (++index[d] < view.shape[d]) break;
         index[d] = 0;
       }
@@ -63,8 +75,7 @@ absl::Status CudaProgram::CopyNow(int device, const Stream& stream, const CopyBy
 absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
   ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
-  const bool row_major =
-      !range.view.folded.has_value() && range.view.strides == RowMajor(range.view.dtype, range.view.shape).strides;
+  const bool row_major = range.IsRowMajor();
   std::vector<char> copy(row_major ? 0 : range.bytes);
   char* to = row_major ? bytes.data() : copy.data();
   if (held > 0) {
@@ -81,18 +92,24 @@ absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) con
   return absl::OkStatus();
 }
 
-// What lies between the elements is read first and written back.
+// What lies between the elements, if anything does, is read first and written back.
 absl::Status CudaProgram::WriteBytes(BufferId buffer, absl::Span<const char> bytes) {
   ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
-  std::vector<char> copy(range.bytes);
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
   if (held == 0) return absl::OkStatus();
   const Device& device = resources_.devices[range.device];
   const Stream& stream = device.stream(program::Lane::kCompute);
-  absl::Status status = CopyNow(range.device, stream, {copy.data() + range.held.begin, range.data, held, -1, device.gpu});
-  range.ForEachElement([&](int64_t i, int64_t at) { std::memcpy(copy.data() + at, bytes.data() + i * size, size); });
-  if (status.ok())
-    status = CopyNow(range.device, stream, {range.data, copy.data() + range.held.begin, held, device.gpu, -1});
+  const bool row_major = range.IsRowMajor();
+  std::vector<char> copy(row_major ? 0 : range.bytes);
+  absl::Status status;
+  if (!range.IsFull()) {
+    status = CopyNow(range.device, stream, {copy.data() + range.held.begin, range.data, held, -1, device.gpu});
+  }
+  if (!row_major) {
+    range.ForEachElement([&](int64_t i, int64_t at) { std::memcpy(copy.data() + at, bytes.data() + i * size, size); });
+  }
+  const char* from = row_major ? bytes.data() : copy.data();
+  if (status.ok()) status = CopyNow(range.device, stream, {range.data, from + range.held.begin, held, device.gpu, -1});
   return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 

@@ -1,10 +1,13 @@
 // What cuDNN says of our convolutions on GPUs that are not there: every one must have an engine.
 #include <cudnn.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -175,6 +178,23 @@ TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
   }
 }
 
+// Without its settings (tile, split of the sum) an engine runs by defaults, up to five times as long.
+TEST_P(Cudnn, EnginesComeWithTheSettingsThatCudnnRanks) {
+  const DnnGpu gpu = GpuOf(GetParam());
+  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardData, Convolution::Pass::kBackwardWeights}) {
+    Convolution layer = Layer(program::DType::kBF16);
+    layer.pass = pass;
+    const auto graph = ConvolutionGraph::Make(layer, gpu);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto engines = graph->Engines();
+    ASSERT_TRUE(engines.ok()) << engines.status();
+    EXPECT_FALSE(engines->front().knobs.empty());
+    std::map<int64_t, int> settings_of;
+    for (const Engine& engine : *engines) ++settings_of[engine.index];
+    EXPECT_GT(settings_of[engines->front().index], 1);
+  }
+}
+
 TEST_P(Cudnn, PlansOfAnEngineWantEqualWorkspaces) {
   const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(Layer(program::DType::kBF16), gpu);
@@ -294,6 +314,34 @@ TEST_P(Cudnn, ASearchKeepsTheFastestEngineInItsFile) {
   other.n = 32;
   prepare(other);
   EXPECT_GT(timed, 0) << "another shape is another search";
+  std::filesystem::remove(path);
+}
+
+TEST_P(Cudnn, ASearchTimesTheBestOfTheRankingAndEveryEngineOnce) {
+  const std::string path = testing::TempDir() + "ranked_engines_" + GetParam().name + ".json";
+  std::filesystem::remove(path);
+  ConvolutionRunner convolutions;
+  convolutions.AddGpu(GpuOf(GetParam()));
+  int timed = 0;
+  convolutions.Search(*EngineChoices::Read(path), AlwaysBy([&](const ConvolutionPlan&, double) { return 1.0 + ++timed; }));
+  Convolution layer = Layer(program::DType::kBF16);
+  layer.pass = Convolution::Pass::kBackwardWeights;
+  ASSERT_TRUE(convolutions.Prepare(0, layer).ok());
+  const DnnGpu gpu = GpuOf(GetParam());
+  const auto graph = ConvolutionGraph::Make(layer, gpu);
+  const auto engines = graph->Engines();
+  ASSERT_TRUE(engines.ok()) << engines.status();
+  int expected = 0, served = 0;
+  std::set<int64_t> seen;
+  for (const Engine& engine : *engines) {
+    const auto plan = graph->Plan(engine);
+    if (!plan.ok() || plan->workspace_bytes > int64_t{512} << 20) continue;
+    ++served;
+    if (seen.insert(engine.index).second || expected < 16) ++expected;
+  }
+  EXPECT_EQ(timed, expected);
+  EXPECT_GT(expected, 16);
+  EXPECT_LT(expected, served);
   std::filesystem::remove(path);
 }
 
