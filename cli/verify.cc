@@ -36,7 +36,8 @@ void PrintReport(const tools::VerifyReport& report) {
                                 : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
 }
 
-// Copies of a network's state come and go all the time: to get their pages from the system anew takes longer than to fill them.
+// Copies of a network's state come and go all the time: to get their pages from the system anew takes longer than to fill
+// them.
 void KeepFreedPages() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);

@@ -91,6 +91,21 @@ TEST(VerifyPlan, InBf16AgreesWhereNothingIsWrongAndFindsWhatIs) {
   EXPECT_FALSE(report->ok);
 }
 
+// Eight elements' roundings are more in one draw than in another.
+TEST(VerifyPlan, InBf16WhatRoundingsMakeOfAFewElementsIsTakenFromMoreThanOneDraw) {
+  const layers::LayerGraph graph =
+      *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
+  const auto digits = OpenStream("digits");
+  const VerifyOptions options{.steps = 6,
+                              .bf16 = true,
+                              .learning_rate = {.base = 0.01},
+                              .lower = {.global_batch = 16, .update = {.weight_decay = 5e-4}}};
+  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *digits, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
 TEST(VerifyPlan, FindsMasksOfAnotherStream) {
   absl::StatusOr<VerifyReport> report = Verify([](program::Program& program, const partition::LowerOptions&) {
     ForEach<program::Dropout>(program, [](program::Dropout& op) { op.stream += 100; });
