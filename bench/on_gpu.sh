@@ -6,8 +6,8 @@
 #
 # Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. DTYPES, if set, are some of "fp32 tf32
 # bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that
-# times the same step: it is given "--net alexnet --batch 256 --dtype D" and should print one line. `activity` writes
-# OUT/activity_alexnet_D.json and, of PEER, OUT/activity_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
+# times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50, and should print one line. `activity` writes
+# OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
 # of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too. Ends with 69 where there is no GPU.
 set -uo pipefail
 [ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
@@ -39,16 +39,20 @@ memcheck=$here/memcheck.sh  # in a pack; else in the source
 
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
 
-failed=0
+failed=0 shards=()
 # run PART SECONDS COMMAND …
 run() {
-  local part=$1 limit=$2 begin=$SECONDS status
+  local part=$1 limit=$2 begin=$SECONDS status own
   shift 2
-  echo "\$ $*" >>"$out/$part.txt"
-  timeout "$limit" "$@" >>"$out/$part.txt" 2>&1
+  # Into a file of its own first: lines of what runs at the same time must not mix.
+  own=$(mktemp "$out/$part.XXXXXX")
+  echo "\$ $*" >"$own"
+  timeout "$limit" "$@" >>"$own" 2>&1
   status=$?
+  cat "$own" >>"$out/$part.txt" && rm "$own"
   [ $status -eq 0 ] || failed=1
   echo "$part: status $status, $((SECONDS - begin)) s: ${*##*/}"
+  return $status
 }
 
 # record REPORT COMMAND …: what the GPUs did, into OUT/REPORT
@@ -75,9 +79,14 @@ for part in "${parts[@]}"; do
       # In processes of their own, since a GPU that has failed refuses all that its process asks for afterwards. In one of their own the
       # networks whose graphs span all streams, which say the most.
       run tests 120 "$gpu_test" --gtest_brief=1 '--gtest_filter=*Graphs*two_column*:*Graphs*lenet*:*Graphs*resnet20*'
+      # All at once: they wait for the host more than for the GPU. It copies states of hundreds of megabytes, whose pages are kept.
+      pages=GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592
       for shard in 0 1 2 3 4 5 6 7; do
-        run tests 120 env GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard "$gpu_test" --gtest_brief=1
-      done ;;
+        run tests 300 env $pages OMP_NUM_THREADS=$((($(nproc) + 7) / 8)) GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard \
+          "$gpu_test" --gtest_brief=1 &
+        shards+=($!)
+      done
+      for shard in "${shards[@]}"; do wait "$shard" || failed=1; done ;;
     memcheck) run memcheck 570 "$memcheck" "$gpu_test" 180 ;;
     verify)
       for dtype in $DTYPES; do
@@ -99,15 +108,18 @@ for part in "${parts[@]}"; do
       run verify 100 "$colonnade" verify --backend=cuda --model=alexnet --plan=model --devices=2 --dtype=bf16 --batch=16 \
         --search-algorithms="$out/algorithms.json" --json ;;
     speed)
-      # In turn, since machines have moods. the line `single` is the step on one GPU.
+      # In turn, since machines have moods. The line `single` is the step on one GPU: by cuDNN's ranking, and as a search has found.
       for _ in 1 2 3; do
         for dtype in $DTYPES; do
-          for model in alexnet alexnet2012; do
-            run speed 300 "$colonnade" bench plans --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
-              --dtype="$dtype" --slices=20 --search-algorithms="$out/algorithms.json"
+          for model in alexnet resnet50; do
+            for engines in "" "--search-algorithms=$out/algorithms.json"; do
+              # shellcheck disable=SC2086
+              run speed 300 "$colonnade" bench plans --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
+                --dtype="$dtype" --slices=10 $engines
+            done
+            # shellcheck disable=SC2086
+            [ -z "${PEER:-}" ] || run speed 300 $PEER --net $model --batch 256 --dtype $dtype
           done
-          # shellcheck disable=SC2086
-          [ -z "${PEER:-}" ] || run speed 300 $PEER --net alexnet --batch 256 --dtype $dtype
         done
       done
       run speed 300 "$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
@@ -126,12 +138,14 @@ for part in "${parts[@]}"; do
     activity)
       library=$(find_program libcolonnade_gpu_activity.so) || { failed=1; continue; }
       for dtype in tf32 bf16; do
-        race=("$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype" --slices=5
-          --search-algorithms="$out/algorithms.json")
-        run activity 300 "${race[@]}"  # so that the search is over when recording begins
-        record "activity_alexnet_$dtype.json" "${race[@]}"
-        # shellcheck disable=SC2086
-        [ -z "${PEER:-}" ] || record "activity_peer_$dtype.json" $PEER --net alexnet --batch 256 --dtype $dtype
+        for model in alexnet resnet50; do
+          race=("$colonnade" bench plans --backend=cuda "--model=$model" --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype"
+            --slices=5 --search-algorithms="$out/algorithms.json")
+          run activity 300 "${race[@]}"  # so that the search is over when recording begins
+          record "activity_${model}_$dtype.json" "${race[@]}"
+          # shellcheck disable=SC2086
+          [ -z "${PEER:-}" ] || record "activity_${model}_peer_$dtype.json" $PEER --net $model --batch 256 --dtype $dtype
+        done
       done ;;
   esac
 done
