@@ -14,6 +14,19 @@ __global__ void __launch_bounds__(kThreadsOfBlock) RunThreads(const __grid_const
   for (int64_t i = int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x; i < count; i += stride) kernel(i);
 }
 
+// What two elements read is under way at once.
+template <LoadsAhead K>
+__global__ void __launch_bounds__(kThreadsOfBlock) RunThreads(const __grid_constant__ K kernel, int64_t count) {
+  const int64_t stride = int64_t{gridDim.x} * kThreadsOfBlock;
+  int64_t i = int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x;
+  for (; i + stride < count; i += 2 * stride) {
+    const auto loaded = kernel.Load(i), next = kernel.Load(i + stride);
+    kernel.Put(i, loaded);
+    kernel.Put(i + stride, next);
+  }
+  if (i < count) kernel.Put(i, kernel.Load(i));
+}
+
 template <Reduction K>
 __global__ void __launch_bounds__(kThreadsOfBlock) RunBlocks(const __grid_constant__ K kernel) {
   __shared__ typename K::Part parts[kThreadsOfBlock];

@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "cuda/kernels/batch_norm_sum_kernels.h"
-#include "cuda/kernels/image_kernels.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
 #include "program/batch_norm.h"
@@ -68,29 +67,49 @@ struct ForwardCoefficients {
     *of.At(g, Coefficients::kShift, c) = b[c];
   }
 };
+// Whose numbers the elements of a walk over [n,C,…] need, of which it numbers samples outermost: each channel has `inner`
+// neighbours, 1 where channels lie innermost.
+struct GroupedChannels {
+  int64_t inner, channels, elements_of_group;
+  struct Place {
+    int64_t g, c;
+  };
+  COLONNADE_HOST_DEVICE Place Of(int64_t element) const {
+    const int64_t row = inner == 1 ? element : Quotient(element, inner);
+    return {Quotient(element, elements_of_group), row - Quotient(row, channels) * channels};
+  }
+};
+
 template <class T, int lanes>
 struct BatchNormForwardElements {
-  int64_t samples;        // of a group
-  Image in, out, addend;  // of x, y and what is added
+  Walk walk;  // of x, y and what is added
+  GroupedChannels places;
   Coefficients of;
   const T* x;
   T* y;
   const T* more;  // what is added, or null
   bool relu;
-  COLONNADE_HOST_DEVICE int64_t count() const { return out.count() / lanes; }
-  COLONNADE_THREAD {
-    const Pixel at = PixelOf<lanes>(out, i);
-    const int64_t g = Quotient(at.n, samples);
-    const auto centred = of.Centred(g, at.c, VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w)));
-    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, at.c), shift = of.Of<lanes>(g, Coefficients::kShift, at.c);
+  struct Loaded {
+    Vector<T, lanes> x, more;
+  };
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_HOST_DEVICE Loaded Load(int64_t i) const {
+    Loaded loaded = {VectorAt<lanes>(x, walk.At(0, i * lanes)), {}};
+    if (more != nullptr) loaded.more = VectorAt<lanes>(more, walk.At(2, i * lanes));
+    return loaded;
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded) const {
+    const auto [g, c] = places.Of(i * lanes);
+    const auto centred = of.Centred(g, c, loaded.x);
+    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, c), shift = of.Of<lanes>(g, Coefficients::kShift, c);
     float values[lanes];
     for (int l = 0; l < lanes; ++l) values[l] = Affine(centred[l], factor[l], shift[l]);
     if (more != nullptr) {
-      const auto stored = Rounded<T>(values), added = VectorAt<lanes>(more, addend.At(at.n, at.c, at.h, at.w));
-      for (int l = 0; l < lanes; ++l) values[l] = float{stored[l]} + float{added[l]};
+      const auto stored = Rounded<T>(values);
+      for (int l = 0; l < lanes; ++l) values[l] = float{stored[l]} + float{loaded.more[l]};
     }
     for (int l = 0; l < lanes && relu; ++l) values[l] = program::Relu(values[l]);
-    PutAt(y, out.At(at.n, at.c, at.h, at.w), Rounded<T>(values));
+    PutAt(y, walk.At(1, i * lanes), Rounded<T>(values));
   }
 };
 
@@ -112,25 +131,25 @@ struct BackwardCoefficients {
     if (b.data != nullptr) *of.At(g, Coefficients::kBias, c) = b[c];
   }
 };
-// dy and dy·(x − mean), dy counting as zero where y of a ReLU is zero; `of` is what ForwardCoefficients made.
+// dy and dy·x, dy counting as zero where y of a ReLU is zero; `of` is what ForwardCoefficients made.
 template <class T, int lanes>
 struct RecalledGradientTerms {
   static constexpr int kLanes = lanes;
   GradientTerms<T, lanes> terms;
   Coefficients of;
+  using Loaded = typename GradientTerms<T, lanes>::Loaded;
   struct Channels {
     typename GradientTerms<T, lanes>::Channels channels;
     Coefficients of;
     int64_t g, c;
     Vector<float, lanes> factor, shift;
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      const auto values = VectorAt<lanes>(channels.x, positions.At(0, j));
-      auto gradients = VectorAt<lanes>(channels.dy, positions.At(1, j));
-      const auto centred = of.Centred(g, c, values);
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const { return channels.Load(positions, j); }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j, Loaded loaded) const {
+      const auto centred = of.Centred(g, c, loaded.x);
       for (int l = 0; l < lanes; ++l) {
-        if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], shift[l]))) gradients[l] = static_cast<T>(0.0f);
+        if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], shift[l]))) loaded.dy[l] = static_cast<T>(0.0f);
       }
-      channels.Add(sums, values, gradients);
+      channels.AddTo(sums, positions, j, loaded);
     }
   };
   COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
@@ -139,29 +158,34 @@ struct RecalledGradientTerms {
 };
 template <class T, int lanes>
 struct BatchNormBackwardElements {
-  int64_t samples;
-  Image in, out, back;  // of x, dy and dx
+  Walk walk;  // of x, dy and dx
+  GroupedChannels places;
   Coefficients of;
   const T *x, *dy;
   T* dx;
   bool recalls;  // dy counts as zero where y of a ReLU is zero
-  COLONNADE_HOST_DEVICE int64_t count() const { return back.count() / lanes; }
-  COLONNADE_THREAD {
-    const Pixel at = PixelOf<lanes>(back, i);
-    const int64_t g = Quotient(at.n, samples);
-    const auto centred = of.Centred(g, at.c, VectorAt<lanes>(x, in.At(at.n, at.c, at.h, at.w)));
-    auto gradient = VectorAt<lanes>(dy, out.At(at.n, at.c, at.h, at.w));
-    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, at.c), shift = of.Of<lanes>(g, Coefficients::kShift, at.c),
-               slope = of.Of<lanes>(g, Coefficients::kSlope, at.c);
+  struct Loaded {
+    Vector<T, lanes> x, dy;
+  };
+  COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_HOST_DEVICE Loaded Load(int64_t i) const {
+    return {VectorAt<lanes>(x, walk.At(0, i * lanes)), VectorAt<lanes>(dy, walk.At(1, i * lanes))};
+  }
+  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded) const {
+    const auto [g, c] = places.Of(i * lanes);
+    const auto centred = of.Centred(g, c, loaded.x);
+    auto gradient = loaded.dy;
+    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, c), shift = of.Of<lanes>(g, Coefficients::kShift, c),
+               slope = of.Of<lanes>(g, Coefficients::kSlope, c);
     if (recalls) {
-      const auto bias = of.Of<lanes>(g, Coefficients::kBias, at.c);
+      const auto bias = of.Of<lanes>(g, Coefficients::kBias, c);
       for (int l = 0; l < lanes; ++l) {
         if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], bias[l]))) gradient[l] = static_cast<T>(0.0f);
       }
     }
     float values[lanes];
     for (int l = 0; l < lanes; ++l) values[l] = factor[l] * (gradient[l] - (shift[l] + slope[l] * centred[l]));
-    PutAt(dx, back.At(at.n, at.c, at.h, at.w), Rounded<T>(values));
+    PutAt(dx, walk.At(2, i * lanes), Rounded<T>(values));
   }
 };
 

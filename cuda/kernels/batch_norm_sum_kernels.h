@@ -30,9 +30,6 @@ struct GroupStatistics {
   GroupSums sums;
   int64_t count;
   double epsilon;
-  COLONNADE_HOST_DEVICE double MeanOf(int64_t g, int64_t c) const {
-    return program::MomentsOf(sums.At(g, 0, c), sums.At(g, 1, c), count).mean;
-  }
   COLONNADE_HOST_DEVICE program::Normalisation At(int64_t g, int64_t c) const {
     return program::NormalisationOf(sums.At(g, 0, c), sums.At(g, 1, c), count, epsilon);
   }
@@ -57,17 +54,23 @@ struct SumPair {
   double first[lanes], second[lanes];
 };
 
+// Terms of PairSums. From(g, c) are those of channels c, c + 1, …; of these Load(positions, j) is what they read at position
+// j of a group, and AddTo adds what is made of it to their sums.
+
 // x and x².
 template <class T, int lanes>
 struct PowerTerms {
   static constexpr int kLanes = lanes;
   GroupedTensor<const T> x;
+  using Loaded = Vector<T, lanes>;
   struct Channels {
     const T* x;
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      const auto values = VectorAt<lanes>(x, positions.At(0, j));
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const {
+      return VectorAt<lanes>(x, positions.At(0, j));
+    }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk&, int64_t, const Loaded& loaded) const {
       for (int l = 0; l < lanes; ++l) {
-        const double value = values[l];
+        const double value = loaded[l];
         sums.first[l] += value;
         sums.second[l] += value * value;
       }
@@ -76,58 +79,59 @@ struct PowerTerms {
   COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const { return {x.Channel(g, c)}; }
 };
 
-// dy and dy·(x − mean).
+// dy and dy·x. What is wanted is Σdy·(x − mean), which FinishGradientSums makes of them: to hold the means would take a
+// third of a thread's registers. Products of f32 are exact in double, and the difference is as exact as that of Σx² and Σx.
 template <class T, int lanes>
 struct GradientTerms {
   static constexpr int kLanes = lanes;
   GroupedTensor<const T> x, dy;
-  GroupStatistics statistics;
+  struct Loaded {
+    Vector<T, lanes> x, dy;
+  };
   struct Channels {
     const T *x, *dy;
-    double mean[lanes];
-    COLONNADE_HOST_DEVICE void Add(SumPair<lanes>& sums, const Vector<T, lanes>& values,
-                                   const Vector<T, lanes>& gradients) const {
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const {
+      return {VectorAt<lanes>(x, positions.At(0, j)), VectorAt<lanes>(dy, positions.At(1, j))};
+    }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk&, int64_t, const Loaded& loaded) const {
       for (int l = 0; l < lanes; ++l) {
-        const double gradient = gradients[l];
+        const double gradient = loaded.dy[l], value = loaded.x[l];
         sums.first[l] += gradient;
-        sums.second[l] += gradient * (values[l] - mean[l]);
+        sums.second[l] += gradient * value;
       }
     }
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      Add(sums, VectorAt<lanes>(x, positions.At(0, j)), VectorAt<lanes>(dy, positions.At(1, j)));
-    }
   };
-  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
-    Channels channels = {x.Channel(g, c), dy.Channel(g, c), {}};
-    for (int l = 0; l < lanes; ++l) channels.mean[l] = statistics.MeanOf(g, c + l);
-    return channels;
-  }
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const { return {x.Channel(g, c), dy.Channel(g, c)}; }
 };
 
-// dz and dz·(x − mean), with dz, which it writes, dy plus `more`, unless that is null, where y is above zero, and zero
-// elsewhere.
+// dz and dz·x, with dz, which it writes, dy plus `more`, unless that is null, where y is above zero, and zero elsewhere.
 template <class T, int lanes>
 struct MaskedGradientTerms {
   static constexpr int kLanes = lanes;
   GradientTerms<T, lanes> terms;
   GroupedTensor<const T> y, more;
   GroupedTensor<T> dz;
+  struct Loaded {
+    typename GradientTerms<T, lanes>::Loaded terms;
+    Vector<T, lanes> y, more;
+  };
   struct Channels {
     typename GradientTerms<T, lanes>::Channels channels;
     const T *y, *more;
     T* dz;
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      const auto kept = VectorAt<lanes>(y, positions.At(2, j)), gradients = VectorAt<lanes>(channels.dy, positions.At(1, j));
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const {
+      Loaded loaded = {channels.Load(positions, j), VectorAt<lanes>(y, positions.At(2, j)), {}};
+      if (more != nullptr) loaded.more = VectorAt<lanes>(more, positions.At(4, j));
+      return loaded;
+    }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j, Loaded loaded) const {
       float values[lanes];
-      for (int l = 0; l < lanes; ++l) values[l] = gradients[l];
-      if (more != nullptr) {
-        const auto added = VectorAt<lanes>(more, positions.At(4, j));
-        for (int l = 0; l < lanes; ++l) values[l] += added[l];
-      }
-      for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(float{kept[l]}, values[l]);
-      const auto masked = Rounded<T>(values);
-      PutAt(dz, positions.At(3, j), masked);
-      channels.Add(sums, VectorAt<lanes>(channels.x, positions.At(0, j)), masked);
+      for (int l = 0; l < lanes; ++l) values[l] = loaded.terms.dy[l];
+      for (int l = 0; l < lanes && more != nullptr; ++l) values[l] += loaded.more[l];
+      for (int l = 0; l < lanes; ++l) values[l] = program::ReluGradient(float{loaded.y[l]}, values[l]);
+      loaded.terms.dy = Rounded<T>(values);
+      PutAt(dz, positions.At(3, j), loaded.terms.dy);
+      channels.AddTo(sums, positions, j, loaded.terms);
     }
   };
   COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
@@ -161,7 +165,13 @@ struct PairSums {
     const int64_t part_of_all = block / blocks_of_part();
     const Chunk chunk = ChunkOf(positions.count, parts, part_of_all % parts);
     const auto of_channels = terms.From(part_of_all / parts, c);
-    for (int64_t j = chunk.begin + row; j < chunk.end; j += rows) of_channels.AddTo(part, positions, j);
+    int64_t j = chunk.begin + row;
+    for (; j + rows < chunk.end; j += 2 * rows) {  // what two positions read is under way at once
+      const auto loaded = of_channels.Load(positions, j), next = of_channels.Load(positions, j + rows);
+      of_channels.AddTo(part, positions, j, loaded);
+      of_channels.AddTo(part, positions, j + rows, next);
+    }
+    if (j < chunk.end) of_channels.AddTo(part, positions, j, of_channels.Load(positions, j));
     return part;
   }
   COLONNADE_HOST_DEVICE static Part Merge(const Part& a, const Part& b) {
@@ -218,7 +228,7 @@ struct SumGroups {
     }
   }
 };
-// From Σdy·(x − mean) to Σdy·x̂, where it stands, and the sums over groups.
+// From Σdy·x to Σdy·x̂, where it stands, and the sums over groups.
 struct FinishGradientSums {
   GroupStatistics statistics;
   GroupSums dsums;
@@ -227,8 +237,9 @@ struct FinishGradientSums {
   COLONNADE_THREAD {
     double total_db = 0, total_dw = 0;
     for (int64_t g = 0; g < dsums.groups; ++g) {
+      const program::Normalisation normalisation = statistics.At(g, i);
       double& normalised = dsums.At(g, 1, i);
-      normalised *= statistics.At(g, i).scale;
+      normalised = (normalised - normalisation.mean * dsums.At(g, 0, i)) * normalisation.scale;
       total_db += dsums.At(g, 0, i);
       total_dw += normalised;
     }

@@ -1,7 +1,8 @@
 // Our own kernels: what thread i of each does. The mathematics of elements is program/math.h's.
 //
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
-// (kernels.cu starts it) and, in tests, on the host in a loop. Threads of one kernel never write what another one of them
+// (kernels.cu starts it) and, in tests, on the host in a loop. Instead of operator() a kernel may have Load(i), what i
+// reads, and Put(i, loaded), so that a thread can read ahead. Threads of one kernel never write what another one of them
 // reads or writes, so that results do not depend on their order. Sums that span threads are reductions (reduction.h), one
 // kernel of many blocks and one that adds up what they found. T is the type in which elements are stored, float or BFloat16;
 // arithmetic is that of float. A thread does `lanes` neighbouring elements, which it loads and stores at once: as many as 16
@@ -24,6 +25,11 @@
 #include "program/bfloat16.h"
 
 namespace colonnade::cuda {
+
+template <class K>
+concept LoadsAhead = requires(const K& kernel) {
+  kernel.Put(0, kernel.Load(0));
+};
 
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>

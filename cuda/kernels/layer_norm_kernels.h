@@ -191,17 +191,20 @@ struct LayerNormTerms {
   GroupedTensor<const T> x, dy;
   const float* moments;
   int64_t moment_stride;
+  using Loaded = typename GradientTerms<T, lanes>::Loaded;
   struct Channels {
     const T *x, *dy;
     const float* moments;
     int64_t moment_stride;
-    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j) const {
-      const auto values = VectorAt<lanes>(x, positions.At(0, j)), gradients = VectorAt<lanes>(dy, positions.At(1, j));
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const {
+      return {VectorAt<lanes>(x, positions.At(0, j)), VectorAt<lanes>(dy, positions.At(1, j))};
+    }
+    COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j, const Loaded& loaded) const {
       const float* moment = moments + positions.At(2, j);
       for (int l = 0; l < lanes; ++l) {
-        const double gradient = gradients[l];
+        const double gradient = loaded.dy[l];
         sums.first[l] += gradient;
-        sums.second[l] += gradient * (((values[l] - moment[0]) - moment[moment_stride]) * moment[2 * moment_stride]);
+        sums.second[l] += gradient * (((loaded.x[l] - moment[0]) - moment[moment_stride]) * moment[2 * moment_stride]);
       }
     }
   };

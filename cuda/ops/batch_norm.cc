@@ -84,11 +84,18 @@ PreparedTask Finished(ReadyTask ready, const TaskContext& context, const GroupSt
   return ready;
 }
 
-// Whether there are kernels for these tensors, which lie alike in shape.
-absl::Status CheckImages(absl::Span<const Operand> tensors) {
+absl::StatusOr<Walk> WalkOverImages(absl::Span<const Operand> images) {
   std::vector<View> views;
-  for (const Operand& tensor : tensors) views.push_back(tensor.view);
-  return WalkOver(views).status();
+  for (const Operand& image : images) views.push_back(image.view);
+  return WalkOver(views);
+}
+
+GroupedChannels PlacesOf(const View& x, const GroupSums& sums) {
+  GroupedChannels places = {1, x.shape[1], program::ElementCount(x.shape) / sums.groups};
+  for (size_t d = 2; d < x.shape.size(); ++d) {
+    if (x.strides[d] < x.strides[1]) places.inner *= x.shape[d];
+  }
+  return places;
 }
 
 }  // namespace
@@ -108,8 +115,8 @@ PreparedTask Prepare(const program::BatchNormSums&, const TaskContext& context) 
 PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& context) {
   const int y = FromEnd(context, 1);
   const bool adds = y > 4;
-  const std::vector<Operand> images = OperandsAt(context, {0, 4, y});
-  RETURN_IF_ERROR(CheckImages(images));
+  const std::vector<Operand> images = OperandsAt(context, {0, y, 4});  // without one that is added y again
+  ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 1), op.count, op.epsilon};
   ReadyTask ready;
   Workspace workspace(context);
@@ -117,9 +124,8 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
   ready.calls.push_back(Kernel(ForwardCoefficients{statistics, NumbersOf(context, 2), NumbersOf(context, 3), of}));
   const View& x = context.view(0);
   ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(BatchNormForwardElements<T, lanes>{
-        SamplesOfGroup(x, statistics.sums), ImageOf(x), ImageOf(context.view(y)), adds ? ImageOf(context.view(4)) : Image{},
-        of, context.at<T>(0), context.at<T>(y), adds ? context.at<T>(4) : nullptr, op.relu});
+    return Kernel(BatchNormForwardElements<T, lanes>{walk, PlacesOf(x, statistics.sums), of, context.base<T>(0),
+                                                     context.base<T>(y), adds ? context.base<T>(4) : nullptr, op.relu});
   }));
   ready.workspace_bytes = workspace.bytes();
   return ready;
@@ -179,7 +185,7 @@ PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext
   }
   const GroupSums dsums = SumsOf(context, FromEnd(context, 3));
   const auto terms = [&]<class T, int lanes>(Vector<T, lanes>) {
-    return GradientTerms<T, lanes>{Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 1, dsums), statistics};
+    return GradientTerms<T, lanes>{Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 1, dsums)};
   };
   const auto recalled_terms = [&]<class T, int lanes>(Vector<T, lanes> vector) {
     return RecalledGradientTerms<T, lanes>{terms(vector), of};
@@ -199,11 +205,10 @@ PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& 
   ReadyTask ready;
   Workspace workspace(context);
   RETURN_IF_ERROR(AppendPairSums(images, dsums, workspace, ready.calls, [&]<class T, int lanes>(Vector<T, lanes>) {
-    return MaskedGradientTerms<T, lanes>{
-        {Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 2, dsums), statistics},
-        Grouped<const T>(context, 1, dsums),
-        adds ? Grouped<const T>(context, 4, dsums) : GroupedTensor<const T>{},
-        Grouped<T>(context, dz, dsums)};
+    return MaskedGradientTerms<T, lanes>{{Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 2, dsums)},
+                                         Grouped<const T>(context, 1, dsums),
+                                         adds ? Grouped<const T>(context, 4, dsums) : GroupedTensor<const T>{},
+                                         Grouped<T>(context, dz, dsums)};
   }));
   return Finished(std::move(ready), context, statistics, workspace);
 }
@@ -212,7 +217,7 @@ PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& co
   const int dx = FromEnd(context, 1);
   const bool recalls = dx > 5;
   const std::vector<Operand> images = OperandsAt(context, {0, 1, dx});
-  RETURN_IF_ERROR(CheckImages(images));
+  ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
   ReadyTask ready;
   Workspace workspace(context);
@@ -221,9 +226,8 @@ PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& co
   ready.calls.push_back(Kernel(BackwardCoefficients{statistics, SumsOf(context, 3), NumbersOf(context, 4), b, of}));
   const View& x = context.view(0);
   ready.calls.push_back(InVectorsOf(x.dtype, HaveWideChannels(x.dtype, images), [&]<class T, int lanes>(Vector<T, lanes>) {
-    return Kernel(BatchNormBackwardElements<T, lanes>{SamplesOfGroup(x, statistics.sums), ImageOf(x),
-                                                      ImageOf(context.view(1)), ImageOf(context.view(dx)), of,
-                                                      context.at<T>(0), context.at<T>(1), context.at<T>(dx), recalls});
+    return Kernel(BatchNormBackwardElements<T, lanes>{walk, PlacesOf(x, statistics.sums), of, context.base<T>(0),
+                                                      context.base<T>(1), context.base<T>(dx), recalls});
   }));
   ready.workspace_bytes = workspace.bytes();
   return ready;

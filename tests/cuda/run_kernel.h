@@ -15,6 +15,11 @@ void RunOnHost(const K& kernel) {
   for (int64_t i = 0; i < kernel.count(); ++i) kernel(i);
 }
 
+template <LoadsAhead K>
+void RunOnHost(const K& kernel) {
+  for (int64_t i = 0; i < kernel.count(); ++i) kernel.Put(i, kernel.Load(i));
+}
+
 template <Reduction K>
 void RunOnHost(const K& kernel) {
   const int columns = kernel.columns(), rows = kThreadsOfBlock / columns;
