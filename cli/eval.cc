@@ -54,6 +54,7 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
   PrintSession(flags, session, backend->name());
   Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *stream, stop));
+  for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();
   PrintSkipped(*stream, *samples);
   const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);

@@ -92,6 +92,7 @@ absl::Status RunVerify(const Flags& given, Outcome& outcome) {
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   WipeOut();
+  for (const std::string& note : report.notes) Warn(note);
   outcome.disagrees = !report.ok;
   if (!flags.json) {
     PrintReport(report);

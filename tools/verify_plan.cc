@@ -184,6 +184,9 @@ class Comparison {
     for (int64_t step = 0; step < options_.steps; ++step) {
       RETURN_IF_ERROR(Step(step, state));
     }
+    for (const Side* side : {one_.get(), many_.get(), training_.get()}) {
+      for (std::string& note : side->executor->loaded().Notes()) report_.notes.insert(std::move(note));
+    }
     return report_;
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -50,6 +51,7 @@ struct VerifyReport {
   std::string worst_tensor;             // whose error is the largest part of what it was granted
   double worst_error = 0, worst_bound = 0;
   int64_t steps = 0;
+  std::set<std::string> notes;  // of its Programs (engine::LoadedProgram::Notes)
 };
 
 // Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative

@@ -21,6 +21,8 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/builder.h"
+#include "tests/open_stream.h"
+#include "tools/verify_plan.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -390,6 +392,29 @@ TEST(CudaBackend, DevicesShareGpusInTurn) {
   EXPECT_EQ(made.calls->stream_count(), 5 * program::kLaneCount);
   EXPECT_EQ(MakeCudaBackend({.devices = 0}, std::make_unique<HostCalls>()).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CudaBackend, AComparisonOfPlansTellsWhatIsNotedOfTheirSteps) {
+  const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.25});
+  const auto plan = partition::NamedPlan("data", *graph, {.devices = 2, .global_batch = 4});
+  const auto digits = OpenStream("digits");
+  for (const bool captures : {true, false}) {
+    const auto report =
+        tools::VerifyPlan(*graph, *plan, *digits,
+                          {.steps = 4,
+                           .make_backend = [&](int devices) -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
+                             return MakeBackend({.devices = devices}, {.gpus = devices, .captures = captures}).backend;
+                           },
+                           .lower = {.global_batch = 4}});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->ok) << report->worst_tensor;
+    const auto not_captured = testing::Contains(testing::HasSubstr("could not be captured"));
+    if (captures) {
+      EXPECT_THAT(report->notes, testing::IsEmpty());
+    } else {
+      EXPECT_THAT(report->notes, not_captured);
+    }
+  }
 }
 
 TEST(CudaProgram, WritesKeepWhatLiesBetweenTheirElements) {
