@@ -4,7 +4,7 @@
 #
 #   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
-# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run. DTYPES, if set, are some of "fp32 tf32
+# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run; OUT/PART.?????? is of one that runs. DTYPES, if set, are some of "fp32 tf32
 # bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that
 # times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50, and should print one line. `activity` writes
 # OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
@@ -32,7 +32,7 @@ find_program() {
   echo "$1 is not in $programs; build it, or give another folder" >&2
   return 1
 }
-colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) && cudnn_test=$(find_program cudnn_test) || exit 66
+colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) || exit 66
 
 memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
@@ -75,11 +75,13 @@ for part in "${parts[@]}"; do
   : >"$out/$part.txt"
   case $part in
     tests)
-      run tests 60 "$cudnn_test" --gtest_brief=1 '--gtest_filter=*CudnnEngines*'
+      cudnn_test=$(find_program cudnn_test) || { failed=1; continue; }
+      run tests 300 "$cudnn_test" --gtest_brief=1 '--gtest_filter=*CudnnEngines*'
       # In processes of their own, since a GPU that has failed refuses all that its process asks for afterwards. In one of their own the
       # networks whose graphs span all streams, which say the most.
       run tests 120 "$gpu_test" --gtest_brief=1 '--gtest_filter=*Graphs*two_column*:*Graphs*lenet*:*Graphs*resnet20*'
-      # All at once: they wait for the host more than for the GPU. It copies states of hundreds of megabytes, whose pages are kept.
+      # All at once, on a GPU that several processes may use: they wait for the host more than for the GPU. It copies states of
+      # hundreds of megabytes, whose pages are kept.
       pages=GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592
       for shard in 0 1 2 3 4 5 6 7; do
         run tests 300 env $pages OMP_NUM_THREADS=$((($(nproc) + 7) / 8)) GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard \
@@ -112,11 +114,10 @@ for part in "${parts[@]}"; do
       for _ in 1 2 3; do
         for dtype in $DTYPES; do
           for model in alexnet resnet50; do
-            for engines in "" "--search-algorithms=$out/algorithms.json"; do
-              # shellcheck disable=SC2086
-              run speed 300 "$colonnade" bench plans --backend=cuda --model=$model --batch=256 --devices=1 --machine=hgx-h100 \
-                --dtype="$dtype" --slices=10 $engines
-            done
+            step=("$colonnade" bench plans --backend=cuda "--model=$model" --batch=256 --devices=1 --machine=hgx-h100
+              "--dtype=$dtype" --slices=10)
+            run speed 300 "${step[@]}"
+            run speed 300 "${step[@]}" --search-algorithms="$out/algorithms.json"
             # shellcheck disable=SC2086
             [ -z "${PEER:-}" ] || run speed 300 $PEER --net $model --batch 256 --dtype $dtype
           done

@@ -45,10 +45,8 @@ void KeepFreedPages() {
 
 }  // namespace
 
-absl::Status RunVerify(const Flags& given, Outcome& outcome) {
+absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   KeepFreedPages();
-  Flags flags = given;
-  flags.deterministic = true;  // two of its Programs must give equal bits
   CountProgress progress("verifying:");
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, true));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));

@@ -15,6 +15,7 @@ using Json = nlohmann::json;  // read
 using Written = nlohmann::ordered_json;
 
 constexpr char kVersionField[] = "colonnade_engines";
+constexpr int kVersion = 2;  // in version 1 engines had lost their settings
 constexpr int64_t kLargestFile = int64_t{64} << 20;
 constexpr int kDeepest = 5;
 
@@ -70,13 +71,15 @@ absl::StatusOr<EngineChoices> EngineChoices::Read(const std::string& path) {
 
 absl::Status EngineChoices::Parse(absl::string_view text) {
   const auto wrong = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": expected engines found by a search, of version 1, found ", what,
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": expected engines found by a search, of version 2, found ", what,
                                                    "; name another file or remove this one"));
   };
   const auto shallow = [](int depth, Json::parse_event_t, const Json&) { return depth <= kDeepest; };
   const Json json = Json::parse(text.begin(), text.end(), shallow, /*allow_exceptions=*/false);
   if (!json.is_object()) return wrong("no JSON object");
-  if (json.value(kVersionField, Json()) != 1) return wrong(absl::StrCat("no \"", kVersionField, "\": 1"));
+  if (json.value(kVersionField, Json()) != kVersion) {
+    return wrong(absl::StrCat("no \"", kVersionField, "\": ", kVersion));
+  };
   const Json found = json.value("found", Json());
   if (!found.is_array()) return wrong("no list \"found\"");
   for (size_t i = 0; i < found.size(); ++i) {
@@ -114,7 +117,7 @@ absl::Status EngineChoices::Add(const std::string& gpu, int64_t cudnn_version, c
   ASSIGN_OR_RETURN(EngineChoices now, Read(path_));
   choices_ = std::move(now.choices_);
   choices_[{gpu, cudnn_version, key}] = {engine, seconds};
-  Written json = {{kVersionField, 1}, {"found", Written::array()}};
+  Written json = {{kVersionField, kVersion}, {"found", Written::array()}};
   for (const auto& [where, choice] : choices_) {
     const auto& [name, version, convolution] = where;
     json["found"].push_back({{"gpu", name},

@@ -100,6 +100,9 @@ class LoadedProgram {
   // FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from then on.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
+  // Returns whether two runs of a step from one state give equal bits.
+  virtual bool GivesEqualBits() const { return true; }
+
   virtual DeviceMemory Memory(int device) const = 0;
   virtual const std::vector<AddedReorder>& added_reorders() const = 0;
   // Returns what a person may want to know of how the steps ran, each a sentence.

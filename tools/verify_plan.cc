@@ -22,9 +22,9 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kTf32Bound = 5e-3;
-// Two bits of a number, at most; in bf16 one.
+// Two bits of a number, at most; in bf16 a rounding.
 constexpr double kLastBitsOfSingle = 1.0 / (1 << 21), kLastBitsOfDouble = 1.0 / (int64_t{1} << 50),
-                 kLastBitOfBf16 = 1.0 / 256;
+                 kRoundingOfBf16 = 1.0 / 512;
 constexpr double kReferenceBound = 1e-10;
 // Sums in double of numbers of about 1 are exact to some hundred roundings.
 constexpr double kLeastPart = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound;
@@ -148,17 +148,21 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b, doub
 // |a − b| / |b|, or over kLeastLoss where |b| is less.
 double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
 
-// States whose parameters are off by up to `bits` of themselves each: what a step makes of them tells what roundings do to
-// it.
+// States whose parameters, those of which there are gradients, are off by up to `bits` of themselves each: what a step makes
+// of them tells what roundings do to it.
 class Neighbours {
  public:
-  Neighbours(const State& state, double bits, uint64_t seed) : state_(&state), random_(seed), of_value_(-bits, bits) {}
+  Neighbours(const State& state, const Gradients& gradients, double bits, uint64_t seed)
+      : state_(&state), random_(seed), of_value_(-bits, bits) {
+    for (const NamedTensor& tensor : state.parameters) is_off_.push_back(gradients.contains(tensor.name));
+  }
   bool AllDrawn() const { return drawn_ == kNeighbours; }
   State Next() {
     ++drawn_;
     State off = *state_;
-    for (NamedTensor& tensor : off.parameters) {
-      for (double& value : tensor.values) value *= 1 + of_value_(random_);
+    for (size_t p = 0; p < off.parameters.size(); ++p) {
+      if (!is_off_[p]) continue;
+      for (double& value : off.parameters[p].values) value *= 1 + of_value_(random_);
     }
     return off;
   }
@@ -166,6 +170,7 @@ class Neighbours {
  private:
   static constexpr int kNeighbours = 16;
   const State* state_;
+  std::vector<bool> is_off_;  // by parameter
   std::mt19937_64 random_;
   std::uniform_real_distribution<double> of_value_;
   int drawn_ = 0;
@@ -243,7 +248,7 @@ class Comparison {
       report_.differing_copies = std::string(copies.message());
       report_.ok = false;
     }
-    for (size_t p = 0; p < state.parameters.size(); ++p) {
+    for (size_t p = 0; p < state.parameters.size() && training_->executor->loaded().GivesEqualBits(); ++p) {
       if (training.after.parameters[p].values != many.after.parameters[p].values) {
         report_.training_program_agrees = report_.ok = false;
       }
@@ -261,22 +266,30 @@ class Comparison {
     double distance;
   };
 
+  // A step and the state that it was from.
+  struct Taken {
+    const State& from;
+    const StepOutcome& to;
+    std::vector<double> ChangeOf(size_t p) const { return Change(to.after.parameters[p].values, from.parameters[p].values); }
+  };
+
   // Of the loss, every gradient, every parameter's change and every average, always in this order.
-  std::vector<DistanceOfTensor> DistancesOf(const StepOutcome& of, const StepOutcome& exact, const State& before) const {
-    std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.loss, exact.loss)}};
-    for (size_t p = 0; p < before.parameters.size(); ++p) {
-      const auto& [name, shape, values] = before.parameters[p];
-      if (exact.gradients.contains(name)) {
+  static std::vector<DistanceOfTensor> DistancesOf(const Taken& of, const Taken& exact) {
+    std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.to.loss, exact.to.loss)}};
+    for (size_t p = 0; p < exact.from.parameters.size(); ++p) {
+      const std::string& name = exact.from.parameters[p].name;
+      if (const auto gradient = exact.to.gradients.find(name); gradient != exact.to.gradients.end()) {
+        const auto own = of.to.gradients.find(name);
         distances.push_back({absl::StrCat("gradient of ", name), &VerifyErrors::gradient,
-                             Distance(of.gradients.at(name), exact.gradients.at(name))});
+                             own != of.to.gradients.end() ? Distance(own->second, gradient->second)
+                                                          : std::numeric_limits<double>::infinity()});
       }
       distances.push_back(
-          {absl::StrCat("change of ", name), &VerifyErrors::parameter,
-           Distance(Change(of.after.parameters[p].values, values), Change(exact.after.parameters[p].values, values))});
+          {absl::StrCat("change of ", name), &VerifyErrors::parameter, Distance(of.ChangeOf(p), exact.ChangeOf(p))});
     }
-    for (size_t k = 0; k < Averages(exact).size(); ++k) {
-      distances.push_back({absl::StrCat("average of ", Averages(exact)[k].name), &VerifyErrors::parameter,
-                           Distance(Averages(of)[k].values, Averages(exact)[k].values)});
+    for (size_t k = 0; k < Averages(exact.to).size(); ++k) {
+      distances.push_back({absl::StrCat("average of ", Averages(exact.to)[k].name), &VerifyErrors::parameter,
+                           Distance(Averages(of.to)[k].values, Averages(exact.to)[k].values)});
     }
     return distances;
   }
@@ -287,14 +300,14 @@ class Comparison {
     std::vector<double> of_roundings;  // the largest that roundings alone have made
     const auto round = [&](const State& from) -> absl::Status {
       ASSIGN_OR_RETURN(const StepOutcome rounded, RunOn(*rounded_, from, inputs));
-      const std::vector<DistanceOfTensor> distances = DistancesOf(rounded, exact, state);
+      const std::vector<DistanceOfTensor> distances = DistancesOf({from, rounded}, {state, exact});
       of_roundings.resize(distances.size());
       for (size_t i = 0; i < distances.size(); ++i) of_roundings[i] = std::max(of_roundings[i], distances[i].distance);
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(round(state));
-    Neighbours neighbours(state, kLastBitOfBf16, options_.seed);
-    const std::vector<DistanceOfTensor> found = DistancesOf(many, exact, state);
+    Neighbours neighbours(state, exact.gradients, kRoundingOfBf16, options_.seed);
+    const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact});
     for (size_t i = 0; i < found.size(); ++i) {
       const auto bound = [&] { return std::max(kTimesReference * of_roundings[i], kOneRounding); };
       while (found[i].distance > bound() && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
@@ -397,7 +410,7 @@ class Comparison {
     const double least = options_.reference ? kReferenceBound : options_.tf32 ? kTf32Bound : kSingleBound;
     if (error <= least || !one.gradients.contains(name)) return least;
     if (!own_errors_) {
-      own_errors_.emplace(state, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
+      own_errors_.emplace(state, one.gradients, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
       RETURN_IF_ERROR(RunExact(state, inputs, one));
       AddOwnErrors(one.gradients, scales);
     }
@@ -411,7 +424,7 @@ class Comparison {
 
   // What the single device's gradients are off by themselves.
   struct OwnErrors {
-    OwnErrors(const State& state, double bits, uint64_t seed) : neighbours(state, bits, seed) {}
+    OwnErrors(const State& state, const Gradients& of, double bits, uint64_t seed) : neighbours(state, of, bits, seed) {}
     Neighbours neighbours;
     Gradients exact;                            // in double; where all is in double, the single device's
     std::map<std::string, double> of_gradient;  // the largest found

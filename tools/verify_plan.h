@@ -23,7 +23,7 @@ struct VerifyOptions {
   bool reference = false;  // Programs in double on reference kernels, on the CPU
   bool bf16 = false;       // Programs in bf16, on `make_backend`
   bool tf32 = false;       // `make_backend` rounds the factors of products to 2⁻¹¹
-  // Makes the devices for all kernels but the reference ones. Two runs must give equal bits.
+  // Makes the devices for all kernels but the reference ones.
   std::function<absl::StatusOr<std::unique_ptr<engine::Backend>>(int devices)> make_backend = [](int devices) {
     return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
   };
@@ -44,11 +44,13 @@ struct VerifyErrors {
 
 struct VerifyReport {
   bool ok = true;
-  bool training_program_agrees = true;  // the Program that shows no gradients gives the same weights, bit for bit
-  std::string differing_copies;         // of which tensor two devices hold copies that are not equal bits; else empty
-  VerifyErrors tolerance;               // the largest that was granted
-  VerifyErrors error;                   // the largest that was found, relative
-  std::string worst_tensor;             // whose error is the largest part of what it was granted
+  // The Program that shows no gradients gives the same weights, bit for bit, or its backend gives no equal bits
+  // (engine::LoadedProgram::GivesEqualBits).
+  bool training_program_agrees = true;
+  std::string differing_copies;  // of which tensor two devices hold copies that are not equal bits; else empty
+  VerifyErrors tolerance;        // the largest that was granted
+  VerifyErrors error;            // the largest that was found, relative
+  std::string worst_tensor;      // whose error is the largest part of what it was granted
   double worst_error = 0, worst_bound = 0;
   int64_t steps = 0;
   std::set<std::string> notes;  // of its Programs (engine::LoadedProgram::Notes)
@@ -69,8 +71,9 @@ struct VerifyReport {
 // 2⁻²³·‖w‖ / ‖Δw‖, if that is larger. An average of parameters may differ by 1e-4, or by what its parameter may. In tf32
 // 5e-3 takes the place of 1e-5 and 1e-4. In bf16 everything is compared with one device in double: 1.5 times the distance of
 // one device whose reference kernels round where the Program stores bf16, or one rounding (2⁻⁸) if that is larger. Where
-// that is passed, those kernels' distance from parameters of which each is off by up to 2⁻⁸ of itself counts, too: what
-// roundings make of a tensor of few elements is a draw. OutOfRange where a loss, a gradient or a parameter is not finite.
+// that is passed, what those kernels make of parameters that are each off by up to half of one counts as well: of a tensor
+// of few elements one step shows one draw of its roundings.
+// OutOfRange where a loss, a gradient or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);
 

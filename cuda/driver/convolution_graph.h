@@ -56,6 +56,7 @@ class ConvolutionGraph {
 
   absl::Status AddEngines(cudnnBackendHeurMode_t mode, std::vector<Engine>& engines) const;
   bool Serves(const std::vector<cudnnBackendNumericalNote_t>& notes) const;
+  bool IsInexact(const Engine& engine) const;  // though no note says so
 
   const DnnGpu* gpu_;
   Convolution::Pass pass_ = Convolution::Pass::kForward;

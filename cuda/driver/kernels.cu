@@ -52,6 +52,17 @@ cudaError_t Launch(const K& kernel, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
+template <LoadsAhead K>
+cudaError_t Launch(const K& kernel, cudaStream_t stream) {
+  constexpr int64_t kAtOnce = 2 * kThreadsOfBlock;
+  const int64_t count = kernel.count();
+  if (count == 0) return cudaSuccess;
+  const int64_t blocks = std::min((count + kAtOnce - 1) / kAtOnce, kMostBlocks);
+  (void)cudaGetLastError();
+  RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
+  return cudaGetLastError();
+}
+
 template <Reduction K>
 cudaError_t Launch(const K& kernel, cudaStream_t stream) {
   if (kernel.blocks() == 0) return cudaSuccess;

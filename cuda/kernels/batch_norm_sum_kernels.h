@@ -79,8 +79,8 @@ struct PowerTerms {
   COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const { return {x.Channel(g, c)}; }
 };
 
-// dy and dy·x. What is wanted is Σdy·(x − mean), which FinishGradientSums makes of them: to hold the means would take a
-// third of a thread's registers. Products of f32 are exact in double, and the difference is as exact as that of Σx² and Σx.
+// dy and dy·x. What is wanted is Σdy·(x − mean), which FinishGradientSums makes of them: to hold the means would take
+// 16 registers of a thread. Products of f32 are exact in double, and the difference is as exact as that of Σx² and Σx.
 template <class T, int lanes>
 struct GradientTerms {
   static constexpr int kLanes = lanes;

@@ -94,8 +94,7 @@ TaskContext CudaProgram::ContextOf(const Task& task, int parity) {
       .workspace = memory_.workspace(task.device, static_cast<int>(task.lane)),
       .gpu = device.gpu,
       .precision = resources_.precision,
-      // Devices that hold the same parameters without reducing their gradients must compute the same bits.
-      .deterministic = resources_.deterministic || program_.device_count > 1,
+      .deterministic = GivesEqualBits(),
       .host = &staging_.slots()[parity],
       .choose = [&calls = *resources_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};

@@ -50,6 +50,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
   std::vector<std::string> Notes() const override { return notes_; }
+  // Devices that hold the same parameters without reducing their gradients must compute the same bits.
+  bool GivesEqualBits() const override { return resources_.deterministic || program_.device_count > 1; }
 
  private:
   // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A

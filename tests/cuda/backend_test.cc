@@ -394,6 +394,16 @@ TEST(CudaBackend, DevicesShareGpusInTurn) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(CudaBackend, GivesEqualBitsWhereItIsAskedForOrNeedsThem) {
+  for (const auto& [devices, deterministic] : {std::pair(1, false), {1, true}, {2, false}}) {
+    const program::Program program = Lowered("two_column", devices == 1 ? "single" : "data", devices, 4, /*width=*/0.25);
+    Made made = MakeBackend({.devices = devices, .deterministic = deterministic});
+    const auto executor = engine::Executor::Create(program, *made.backend);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    EXPECT_EQ((*executor)->loaded().GivesEqualBits(), deterministic || devices > 1);
+  }
+}
+
 TEST(CudaBackend, AComparisonOfPlansTellsWhatIsNotedOfTheirSteps) {
   const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.25});
   const auto plan = partition::NamedPlan("data", *graph, {.devices = 2, .global_batch = 4});

@@ -17,7 +17,13 @@ void RunOnHost(const K& kernel) {
 
 template <LoadsAhead K>
 void RunOnHost(const K& kernel) {
-  for (int64_t i = 0; i < kernel.count(); ++i) kernel.Put(i, kernel.Load(i));
+  const int64_t count = kernel.count();
+  for (int64_t i = 0; i + 1 < count; i += 2) {
+    const auto loaded = kernel.Load(i), next = kernel.Load(i + 1);
+    kernel.Put(i, loaded);
+    kernel.Put(i + 1, next);
+  }
+  if (count % 2 == 1) kernel.Put(count - 1, kernel.Load(count - 1));
 }
 
 template <Reduction K>

@@ -188,6 +188,7 @@ TEST_P(Cudnn, EnginesComeWithTheSettingsThatCudnnRanks) {
     ASSERT_TRUE(graph.ok()) << graph.status();
     const auto engines = graph->Engines();
     ASSERT_TRUE(engines.ok()) << engines.status();
+    ASSERT_FALSE(engines->empty());
     EXPECT_FALSE(engines->front().knobs.empty());
     std::map<int64_t, int> settings_of;
     for (const Engine& engine : *engines) ++settings_of[engine.index];
@@ -329,6 +330,7 @@ TEST_P(Cudnn, ASearchTimesTheBestOfTheRankingAndEveryEngineOnce) {
   ASSERT_TRUE(convolutions.Prepare(0, layer).ok());
   const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(layer, gpu);
+  ASSERT_TRUE(graph.ok()) << graph.status();
   const auto engines = graph->Engines();
   ASSERT_TRUE(engines.ok()) << engines.status();
   int expected = 0, served = 0;

@@ -145,7 +145,6 @@ void GpuZoo::Verify(const cuda::CudaOptions& options) const {
                                              [&](int devices) {
                                                cuda::CudaOptions own = options;
                                                own.devices = devices;
-                                               own.deterministic = true;
                                                own.precision = zoo.dtype == "tf32" ? Precision::kTf32 : Precision::kF32;
                                                return OnGpus(own);
                                              },
