@@ -21,6 +21,9 @@
 namespace colonnade::cli {
 namespace {
 
+constexpr char kTasksNotTimed[] =
+    "A step was one CUDA graph, whose tasks were not timed; --trace=FILE times them one by one.";
+
 using tools::ReportSection;
 
 constexpr size_t kMostDevices = 16;  // of which bars and rows are shown
@@ -191,7 +194,9 @@ ReportSection ComparisonSection(const Flags& flags, const absl::StatusOr<Predict
   row("step (measured: median)", step, median, Milliseconds);
   row("images/s", step > 0 ? static_cast<double>(flags.batch) / step * 1e3 : 0, results.images_per_s(flags.batch), images);
   if (!predicted.ok()) section.text = std::string(predicted.status().message());
-  section.figures.push_back(DevicesFigure(predicted.ok() ? &*predicted : nullptr, measured));
+  if (predicted.ok() || !measured.empty()) {
+    section.figures.push_back(DevicesFigure(predicted.ok() ? &*predicted : nullptr, measured));
+  }
   section.tables.push_back(std::move(table));
   return section;
 }
@@ -300,10 +305,13 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
   tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags, predicted, results)};
   if (!results.report.losses.empty()) {
     report.sections.push_back(CurvesSection(session, results, evaluations));
-    report.sections.push_back(
-        ComparisonSection(flags, predicted, results, engine::BreakDown(results.report.last_steps, devices)));
+    const engine::Trace& last_steps = results.report.last_steps;
+    const bool timed = !last_steps.events.empty();
+    report.sections.push_back(ComparisonSection(
+        flags, predicted, results, timed ? engine::BreakDown(last_steps, devices) : std::vector<engine::Breakdown>()));
     ReportSection timeline{.title = "Timeline"};
-    timeline.figures.push_back(TimelineFigure("The last steps, measured", results.report.last_steps, devices));
+    if (timed) timeline.figures.push_back(TimelineFigure("The last steps, measured", last_steps, devices));
+    if (!timed) timeline.text = kTasksNotTimed;
     if (predicted.ok()) {
       timeline.figures.push_back(TimelineFigure(absl::StrCat("Two steps, simulated on ", predicted->machine.Title()),
                                                 predicted->simulation.last_steps, devices));

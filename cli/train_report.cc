@@ -73,6 +73,10 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
     std::printf("%s\n",
                 absl::StrFormat("%d of them skipped, since gradients were not finite", report.skipped_steps).c_str());
   }
+  if (report.last_steps.events.empty()) {
+    std::printf("where their time went is not known: a step is one CUDA graph; --trace=FILE times its tasks one by one\n");
+    return;
+  }
   PrintDevices(engine::BreakDown(report.last_steps, session.plan.mesh.device_count()));
 }
 
@@ -118,7 +122,8 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"images_per_s", results.images_per_s(flags.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-      {"breakdown", report.losses.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+      {"breakdown",
+       report.last_steps.events.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
       {"peak_memory_bytes", memory},
       {"checkpoints", checkpoints},
       {"test", TestJson(results.test)},

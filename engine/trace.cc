@@ -65,10 +65,11 @@ Window WindowOf(const Trace& trace) {
 Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps) {
   const program::Meetings meetings(program);
   Trace trace;
-  absl::Duration first = absl::InfiniteDuration();
+  absl::Duration first = absl::InfiniteDuration(), last = -absl::InfiniteDuration();
   for (const std::vector<TaskTime>& times : steps) {
-    for (const TaskTime& time : times) first = std::min(first, time.start);
+    for (const TaskTime& time : times) first = std::min(first, time.start), last = std::max(last, time.end);
   }
+  if (last <= first) return trace;
   for (size_t step = 0; step < steps.size(); ++step) {
     const int64_t before = static_cast<int64_t>(step * meetings.all().size());
     for (const program::Task& task : program.tasks) {

@@ -56,6 +56,14 @@ TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
   EXPECT_NE(trace.events[1].meeting, trace.events[3].meeting);
 }
 
+TEST(MakeTrace, IsEmptyWhereNoTaskWasTimed) {
+  const std::vector<TaskTime> none(kTimes.size());
+  EXPECT_THAT(MakeTrace(SendAndSum(), {none, none}).events, testing::IsEmpty());
+  const std::vector<Breakdown> devices = BreakDown(Trace(), 2);
+  ASSERT_EQ(devices.size(), 2);
+  EXPECT_EQ(devices[1].idle, absl::ZeroDuration());
+}
+
 TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
   std::vector<TaskTime> later = kTimes;
   for (TaskTime& time : later) time = {time.start + absl::Microseconds(45), time.end + absl::Microseconds(45)};
