@@ -15,7 +15,7 @@ constexpr int64_t kMostWorkspace = int64_t{512} << 20;
 
 // A search times the best so many of cuDNN's ranking, which lists an engine once for each of its settings, some 40 in all;
 // of what comes after them each engine's best settings alone.
-constexpr int kMostOfRanking = 16;
+constexpr int kMostOfRanking = 8;
 
 int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
 
