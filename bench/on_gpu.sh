@@ -4,13 +4,14 @@
 #
 #   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
-# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run; OUT/PART.?????? is of one that runs. DTYPES, if set, are some of "fp32 tf32
-# bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent for ten. PEER, if set, is a command that
-# times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50, and should print one line. `activity` writes
-# OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time, kernels, memory. IMAGES, if set, is a data set
-# of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too. Ends with 69 where there is no GPU.
+# Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run; OUT/PART.?????? is of one that runs.
+# DTYPES, if set, are some of "fp32 tf32 bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent
+# for ten. PEER, if set, is a command that times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50,
+# and should print one line. `activity` writes OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time,
+# kernels, memory. IMAGES, if set, is a data set of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too.
+# Ends with 69 where there is no GPU.
 set -uo pipefail
-[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 74
 shift 2
@@ -37,9 +38,10 @@ colonnade=$(find_program colonnade) && gpu_test=$(find_program gpu_test) || exit
 memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
 
+one_gpu=("$colonnade" bench plans --backend=cuda --batch=256 --devices=1 --machine=hgx-h100)
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
 
-failed=0 shards=()
+failed=0
 # run PART SECONDS COMMAND …
 run() {
   local part=$1 limit=$2 begin=$SECONDS status own
@@ -83,6 +85,7 @@ for part in "${parts[@]}"; do
       # All at once, on a GPU that several processes may use: they wait for the host more than for the GPU. It copies states of
       # hundreds of megabytes, whose pages are kept.
       pages=GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592
+      shards=()
       for shard in 0 1 2 3 4 5 6 7; do
         run tests 300 env $pages OMP_NUM_THREADS=$((($(nproc) + 7) / 8)) GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$shard \
           "$gpu_test" --gtest_brief=1 &
@@ -114,8 +117,7 @@ for part in "${parts[@]}"; do
       for _ in 1 2 3; do
         for dtype in $DTYPES; do
           for model in alexnet resnet50; do
-            step=("$colonnade" bench plans --backend=cuda "--model=$model" --batch=256 --devices=1 --machine=hgx-h100
-              "--dtype=$dtype" --slices=10)
+            step=("${one_gpu[@]}" "--model=$model" "--dtype=$dtype" --slices=10)
             run speed 300 "${step[@]}"
             run speed 300 "${step[@]}" --search-algorithms="$out/algorithms.json"
             # shellcheck disable=SC2086
@@ -123,8 +125,7 @@ for part in "${parts[@]}"; do
           done
         done
       done
-      run speed 300 "$colonnade" bench plans --backend=cuda --model=alexnet --batch=256 --devices=1 --machine=hgx-h100 --dtype=tf32 \
-        --slices=20 --deterministic ;;
+      run speed 300 "${one_gpu[@]}" --model=alexnet --dtype=tf32 --slices=20 --deterministic ;;
     accuracy)
       for dtype in $DTYPES; do
         run accuracy 300 "$colonnade" train --backend=cuda --model=two_column --data=digits --plan=hybrid --devices=4 \
@@ -140,10 +141,9 @@ for part in "${parts[@]}"; do
       library=$(find_program libcolonnade_gpu_activity.so) || { failed=1; continue; }
       for dtype in tf32 bf16; do
         for model in alexnet resnet50; do
-          race=("$colonnade" bench plans --backend=cuda "--model=$model" --batch=256 --devices=1 --machine=hgx-h100 "--dtype=$dtype"
-            --slices=5 --search-algorithms="$out/algorithms.json")
-          run activity 300 "${race[@]}"  # so that the search is over when recording begins
-          record "activity_${model}_$dtype.json" "${race[@]}"
+          step=("${one_gpu[@]}" "--model=$model" "--dtype=$dtype" --slices=5 --search-algorithms="$out/algorithms.json")
+          run activity 300 "${step[@]}"  # so that the search is over when recording begins
+          record "activity_${model}_$dtype.json" "${step[@]}"
           # shellcheck disable=SC2086
           [ -z "${PEER:-}" ] || record "activity_${model}_peer_$dtype.json" $PEER --net $model --batch 256 --dtype $dtype
         done

@@ -21,9 +21,6 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr char kTasksNotTimed[] =
-    "A step was one CUDA graph, whose tasks were not timed; --trace=FILE times them one by one.";
-
 using tools::ReportSection;
 
 constexpr size_t kMostDevices = 16;  // of which bars and rows are shown
@@ -310,8 +307,11 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
     report.sections.push_back(ComparisonSection(
         flags, predicted, results, timed ? engine::BreakDown(last_steps, devices) : std::vector<engine::Breakdown>()));
     ReportSection timeline{.title = "Timeline"};
-    if (timed) timeline.figures.push_back(TimelineFigure("The last steps, measured", last_steps, devices));
-    if (!timed) timeline.text = kTasksNotTimed;
+    if (timed) {
+      timeline.figures.push_back(TimelineFigure("The last steps, measured", last_steps, devices));
+    } else {
+      timeline.text = kTasksNotTimed;
+    }
     if (predicted.ok()) {
       timeline.figures.push_back(TimelineFigure(absl::StrCat("Two steps, simulated on ", predicted->machine.Title()),
                                                 predicted->simulation.last_steps, devices));

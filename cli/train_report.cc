@@ -74,7 +74,7 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
                 absl::StrFormat("%d of them skipped, since gradients were not finite", report.skipped_steps).c_str());
   }
   if (report.last_steps.events.empty()) {
-    std::printf("where their time went is not known: a step is one CUDA graph; --trace=FILE times its tasks one by one\n");
+    std::printf("%s\n", kTasksNotTimed);
     return;
   }
   PrintDevices(engine::BreakDown(report.last_steps, session.plan.mesh.device_count()));

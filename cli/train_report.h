@@ -30,6 +30,9 @@ struct TrainResults {
   }
 };
 
+// Of a run whose last steps have no times of tasks, as on GPUs without --trace.
+inline constexpr char kTasksNotTimed[] = "where the time of a step went is not known: --trace=FILE times its tasks";
+
 // On stderr: flags of a file, session, data and how it is trained.
 void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course);

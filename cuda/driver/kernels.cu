@@ -44,21 +44,11 @@ __global__ void __launch_bounds__(kThreadsOfBlock) RunBlocks(const __grid_consta
 
 template <class K>
 cudaError_t Launch(const K& kernel, cudaStream_t stream) {
+  constexpr int64_t kOfBlock = LoadsAhead<K> ? 2 * kThreadsOfBlock : kThreadsOfBlock;  // elements at once
   const int64_t count = kernel.count();
   if (count == 0) return cudaSuccess;
-  const int64_t blocks = std::min((count + kThreadsOfBlock - 1) / kThreadsOfBlock, kMostBlocks);
+  const int64_t blocks = std::min((count + kOfBlock - 1) / kOfBlock, kMostBlocks);
   (void)cudaGetLastError();  // of a call before, whose error is not this launch's
-  RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
-  return cudaGetLastError();
-}
-
-template <LoadsAhead K>
-cudaError_t Launch(const K& kernel, cudaStream_t stream) {
-  constexpr int64_t kAtOnce = 2 * kThreadsOfBlock;
-  const int64_t count = kernel.count();
-  if (count == 0) return cudaSuccess;
-  const int64_t blocks = std::min((count + kAtOnce - 1) / kAtOnce, kMostBlocks);
-  (void)cudaGetLastError();
   RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
   return cudaGetLastError();
 }

@@ -188,17 +188,15 @@ struct LayerNormBackwardElements {
 template <class T, int lanes>
 struct LayerNormTerms {
   static constexpr int kLanes = lanes;
-  GroupedTensor<const T> x, dy;
+  GradientTerms<T, lanes> terms;
   const float* moments;
   int64_t moment_stride;
   using Loaded = typename GradientTerms<T, lanes>::Loaded;
   struct Channels {
-    const T *x, *dy;
+    typename GradientTerms<T, lanes>::Channels channels;
     const float* moments;
     int64_t moment_stride;
-    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const {
-      return {VectorAt<lanes>(x, positions.At(0, j)), VectorAt<lanes>(dy, positions.At(1, j))};
-    }
+    COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const { return channels.Load(positions, j); }
     COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j, const Loaded& loaded) const {
       const float* moment = moments + positions.At(2, j);
       for (int l = 0; l < lanes; ++l) {
@@ -208,9 +206,7 @@ struct LayerNormTerms {
       }
     }
   };
-  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const {
-    return {x.Channel(g, c), dy.Channel(g, c), moments, moment_stride};
-  }
+  COLONNADE_HOST_DEVICE Channels From(int64_t g, int64_t c) const { return {terms.From(g, c), moments, moment_stride}; }
 };
 // Writes the two sums of each channel, rounded to float.
 struct PutSumPairs {

@@ -100,8 +100,7 @@ PreparedTask Prepare(const program::LayerNormBackwardWeights&, const TaskContext
   ReadyTask ready;
   ready.calls.push_back(InVectorsOf(x.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
     // The walk counts offsets from the operands' bases.
-    const LayerNormTerms<T, lanes> terms = {{context.base<T>(0), 0, x.strides[1]},
-                                            {context.base<T>(1), 0, dy.strides[1]},
+    const LayerNormTerms<T, lanes> terms = {{{context.base<T>(0), 0, x.strides[1]}, {context.base<T>(1), 0, dy.strides[1]}},
                                             context.base<float>(2),
                                             context.view(2).strides[1]};
     return Kernel(PairSums<LayerNormTerms<T, lanes>>{positions, terms, 1, channels, blocks.parts, blocks.columns, partial});

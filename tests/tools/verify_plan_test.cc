@@ -91,18 +91,25 @@ TEST(VerifyPlan, InBf16AgreesWhereNothingIsWrongAndFindsWhatIs) {
   EXPECT_FALSE(report->ok);
 }
 
-// resnet20 of 8 to 32 channels on digits, two devices of data parallelism, in bf16.
-absl::StatusOr<VerifyReport> VerifyFewElements(const Spoil& spoil) {
+// resnet20 of 8 to 32 channels on digits of 8x8, under data parallelism.
+absl::StatusOr<VerifyReport> VerifyResNet(const Spoil& spoil, int devices, int64_t batch, int64_t steps,
+                                          const Arithmetic& arithmetic) {
   const layers::LayerGraph graph =
       *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
-  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = devices, .global_batch = batch});
   const auto digits = OpenStream("digits");
-  VerifyOptions options{.steps = 6,
-                        .bf16 = true,
+  VerifyOptions options{.steps = steps,
+                        .reference = arithmetic.reference,
+                        .bf16 = arithmetic.bf16,
                         .learning_rate = {.base = 0.01},
-                        .lower = {.global_batch = 16, .update = {.weight_decay = 5e-4}}};
+                        .lower = {.global_batch = batch, .update = {.weight_decay = 5e-4}}};
   options.make_program = Spoiled(spoil);
   return VerifyPlan(graph, plan, *digits, options);
+}
+
+// Whose tensors of eight elements roundings in bf16 move far.
+absl::StatusOr<VerifyReport> VerifyFewElements(const Spoil& spoil) {
+  return VerifyResNet(spoil, /*devices=*/2, /*batch=*/16, /*steps=*/6, kBf16);
 }
 
 // Eight elements' roundings are more in one draw than in another.
@@ -157,18 +164,9 @@ TEST(VerifyPlan, FindsATrainingProgramThatDiffersFromTheOneThatShowsGradients) {
   EXPECT_LE(report->error.parameter, report->tolerance.parameter);
 }
 
-// resnet20 on digits of 8x8, four devices of data parallelism.
+// Running statistics, in double.
 absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
-  const layers::LayerGraph graph =
-      *models::BuildModel("resnet20", {.input_channels = 1, .input_size = 8, .classes = 10, .width = 0.5});
-  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 8});
-  const auto digits = OpenStream("digits");
-  VerifyOptions options{.steps = 1,
-                        .reference = true,
-                        .learning_rate = {.base = 0.01},
-                        .lower = {.global_batch = 8, .update = {.weight_decay = 5e-4}}};
-  options.make_program = Spoiled(spoil);
-  return VerifyPlan(graph, plan, *digits, options);
+  return VerifyResNet(spoil, /*devices=*/4, /*batch=*/8, /*steps=*/1, {.reference = true});
 }
 
 // The first update of running statistics on device 2.
