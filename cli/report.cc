@@ -303,14 +303,12 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
   if (!results.report.losses.empty()) {
     report.sections.push_back(CurvesSection(session, results, evaluations));
     const engine::Trace& last_steps = results.report.last_steps;
-    const bool timed = !last_steps.events.empty();
-    report.sections.push_back(ComparisonSection(
-        flags, predicted, results, timed ? engine::BreakDown(last_steps, devices) : std::vector<engine::Breakdown>()));
+    report.sections.push_back(ComparisonSection(flags, predicted, results, engine::BreakDown(last_steps, devices)));
     ReportSection timeline{.title = "Timeline"};
-    if (timed) {
-      timeline.figures.push_back(TimelineFigure("The last steps, measured", last_steps, devices));
-    } else {
+    if (last_steps.events.empty()) {
       timeline.text = kTasksNotTimed;
+    } else {
+      timeline.figures.push_back(TimelineFigure("The last steps, measured", last_steps, devices));
     }
     if (predicted.ok()) {
       timeline.figures.push_back(TimelineFigure(absl::StrCat("Two steps, simulated on ", predicted->machine.Title()),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
@@ -48,16 +49,6 @@ engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, dou
           column(&engine::Breakdown::input_wait), column(&engine::Breakdown::idle)};
 }
 
-void PrintDevices(const std::vector<engine::Breakdown>& devices) {
-  std::printf("last steps, ms each: device    compute  communication  input      idle\n");
-  if (devices.size() > kMostDevicesOneByOne) {
-    std::printf("%s\n%s\n%s\n", DeviceRow(absl::StrCat("least of ", devices.size()), Percentiles(devices, 0)).c_str(),
-                DeviceRow("median", Percentiles(devices, 0.5)).c_str(), DeviceRow("most", Percentiles(devices, 1)).c_str());
-    return;
-  }
-  for (size_t d = 0; d < devices.size(); ++d) std::printf("%s\n", DeviceRow(absl::StrCat(d), devices[d]).c_str());
-}
-
 void PrintSteps(const Flags& flags, const Session& session, const TrainResults& results) {
   const engine::TrainReport& report = results.report;
   if (report.losses.empty()) {
@@ -73,14 +64,24 @@ void PrintSteps(const Flags& flags, const Session& session, const TrainResults& 
     std::printf("%s\n",
                 absl::StrFormat("%d of them skipped, since gradients were not finite", report.skipped_steps).c_str());
   }
-  if (report.last_steps.events.empty()) {
-    std::printf("%s\n", kTasksNotTimed);
-    return;
-  }
-  PrintDevices(engine::BreakDown(report.last_steps, session.plan.mesh.device_count()));
+  const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
+  std::printf("%s", BreakdownText(devices).c_str());
 }
 
 }  // namespace
+
+std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
+  if (devices.empty()) return absl::StrCat(kTasksNotTimed, "\n");
+  std::vector<std::string> lines = {"last steps, ms each: device    compute  communication  input      idle"};
+  if (devices.size() > kMostDevicesOneByOne) {
+    lines.push_back(DeviceRow(absl::StrCat("least of ", devices.size()), Percentiles(devices, 0)));
+    lines.push_back(DeviceRow("median", Percentiles(devices, 0.5)));
+    lines.push_back(DeviceRow("most", Percentiles(devices, 1)));
+  } else {
+    for (size_t d = 0; d < devices.size(); ++d) lines.push_back(DeviceRow(absl::StrCat(d), devices[d]));
+  }
+  return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
+}
 
 void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course) {
@@ -122,8 +123,7 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"images_per_s", results.images_per_s(flags.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-      {"breakdown",
-       report.last_steps.events.empty() ? Json::array() : BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+      {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
       {"peak_memory_bytes", memory},
       {"checkpoints", checkpoints},
       {"test", TestJson(results.test)},

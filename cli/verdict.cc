@@ -218,9 +218,6 @@ std::optional<MeasuredSteps> FirstSteps::Measured() const {
   }
   std::vector<std::vector<engine::TaskTime>> times;
   for (const Step& step : last_) times.push_back(step.times);
-  const bool is_timed = std::any_of(times.back().begin(), times.back().end(),
-                                    [](const engine::TaskTime& t) { return t.end > absl::ZeroDuration(); });
-  if (!is_timed) return measured;
   const program::Program& program = executor_.program();
   measured.devices = engine::BreakDown(engine::MakeTrace(program, times), program.device_count);
   return measured;

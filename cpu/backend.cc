@@ -12,6 +12,7 @@
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
 #include "cpu/threads/cores.h"
+#include "cpu/threads/denormals.h"
 #include "cpu/threads/team.h"
 #include "program/status_macros.h"
 
@@ -51,13 +52,17 @@ int ThreadsPerDevice(const CpuOptions& options) {
 }
 
 // A device whose compute lane has a team of `threads`, on `cores`.
-absl::StatusOr<std::unique_ptr<Device>> StartDevice(int threads, const std::vector<int>& cores, const dnnl::engine& engine) {
+absl::StatusOr<std::unique_ptr<Device>> StartDevice(int threads, const std::vector<int>& cores, const Resources& resources) {
+  const bool flushes = resources.kernels != CpuOptions::Kernels::kReference;
   auto device = std::make_unique<Device>();
   for (int l = 0; l < program::kLaneCount; ++l) {
     Device::LaneState& lane = device->lanes[l];
     lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? threads : 1;
-    lane.queue = std::make_unique<Queue>([cores] { KeepToCores(cores); });
-    lane.stream = dnnl::stream(engine);
+    lane.queue = std::make_unique<Queue>([cores, flushes] {
+      KeepToCores(cores);
+      if (flushes) FlushDenormals();
+    });
+    lane.stream = dnnl::stream(resources.engine);
     absl::Status opened;
     lane.queue->Call([&] { opened = OpenTeam(lane.threads); });
     RETURN_IF_ERROR(opened);
@@ -100,7 +105,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
     const int threads = ThreadsPerDevice(options);
     for (int d = 0; d < options.devices; ++d) {
       ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                       StartDevice(threads, CoresOfDevice(cores, d, options.devices), resources.engine));
+                       StartDevice(threads, CoresOfDevice(cores, d, options.devices), resources));
       resources.devices.push_back(std::move(device));
     }
     resources.reader = std::make_unique<Queue>([] { OpenTeam(1).IgnoreError(); });

@@ -33,7 +33,8 @@ Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<
       if (event.start < event.end) window.events.push_back(std::move(event));
     }
   }
-  Breakdown breakdown = window.events.empty() ? Breakdown{} : BreakDown(window, 1)[0];
+  const std::vector<Breakdown> of_window = BreakDown(window, 1);
+  Breakdown breakdown = of_window.empty() ? Breakdown() : of_window[0];
   breakdown.idle = end - begin - breakdown.compute - breakdown.exposed_communication - breakdown.input_wait;
   return breakdown;
 }

@@ -147,6 +147,7 @@ std::string ToChromeJson(const Trace& trace) {
 }
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
+  if (trace.events.empty()) return {};
   const Window window = WindowOf(trace);
   std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
   for (const TraceEvent& event : trace.events) {
@@ -169,8 +170,7 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     b.compute = Length(c);
     b.exposed_communication = LengthOfBoth(c, t) - b.compute;
     b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
-    b.idle = trace.events.empty() ? absl::ZeroDuration()
-                                  : window.end - window.begin - b.compute - b.exposed_communication - b.input_wait;
+    b.idle = window.end - window.begin - b.compute - b.exposed_communication - b.input_wait;
     for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= window.steps;
     breakdowns.push_back(b);
   }

@@ -1,6 +1,7 @@
 #include "cpu/load/arena.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -22,14 +23,15 @@ bool GiveBack(char* pages, int64_t bytes) { return madvise(pages, bytes, MADV_DO
 
 absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
   if (bytes <= 0) return engine::Arena();
-  const int64_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
-  const int64_t rounded = RoundUp(bytes, alignment);
+  const bool is_large = bytes >= 2 * kHugePage;
+  const int64_t alignment = is_large ? kHugePage : kAlignment;
+  const int64_t rounded = RoundUp(bytes, is_large ? ::sysconf(_SC_PAGESIZE) : kAlignment);
   engine::Arena arena(static_cast<char*>(std::aligned_alloc(alignment, rounded)), [](char* data) { std::free(data); });
   if (arena == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", rounded, " bytes"));
   }
-  if (alignment == kHugePage) madvise(arena.get(), rounded, MADV_HUGEPAGE);  // a hint: its failure changes nothing
-  if (alignment != kHugePage || !GiveBack(arena.get(), rounded)) std::memset(arena.get(), 0, rounded);
+  if (is_large) madvise(arena.get(), rounded, MADV_HUGEPAGE);  // a hint: its failure changes nothing
+  if (!is_large || !GiveBack(arena.get(), rounded)) std::memset(arena.get(), 0, rounded);
   return arena;
 }
 

@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
-#include "cpu/ops/row_sum.h"
+#include "cpu/ops/sum_plan.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
@@ -24,37 +23,23 @@ struct Place {
   View view;
 };
 
-// Where the elements of a Place are: operand `layout` of a BoxPlan, `offset` elements further.
-struct Source {
-  int member, use, layout;
-  int64_t offset;
-};
-using Target = Source;
-
-// Each target = Σ sources; one source is a plain copy. Operands that lie alike, as those of members do, are one operand of
-// the plan, so that it does not grow with the members.
+// The sum of some operands, of each member or of one, and where it goes; one source is a plain copy.
 struct Sum {
   DType dtype;
-  std::vector<Source> sources;
-  std::vector<Target> targets;
-  BoxPlan plan;
+  std::vector<std::pair<int, int>> operands;  // (member, use), of the sources and then of the targets
+  SumPlan plan;
 
-  Sum(absl::Span<const Place> from, absl::Span<const Place> to) : dtype(from[0].view.dtype) {
-    std::vector<View> layouts;
-    for (const Place& place : from) sources.push_back(Locate(place, layouts));
-    for (const Place& place : to) targets.push_back(Locate(place, layouts));
-    plan = BoxPlan(layouts);
+  Sum(absl::Span<const Place> from, absl::Span<const Place> to) : dtype(from[0].view.dtype), plan(Views(from), Views(to)) {
+    for (const absl::Span<const Place> places : {from, to}) {
+      for (const Place& place : places) operands.emplace_back(place.member, place.use);
+    }
   }
 
  private:
-  static Source Locate(const Place& place, std::vector<View>& layouts) {
-    const auto found = absl::c_find_if(layouts, [&](const View& view) { return SameLayout(view, place.view); });
-    const Source source = {place.member, place.use, static_cast<int>(found - layouts.begin()), place.view.offset};
-    if (found == layouts.end()) {
-      layouts.push_back(place.view);
-      layouts.back().offset = 0;
-    }
-    return source;
+  static std::vector<View> Views(absl::Span<const Place> places) {
+    std::vector<View> views;
+    for (const Place& place : places) views.push_back(place.view);
+    return views;
   }
 };
 
@@ -66,47 +51,50 @@ struct Move {
 
 Move WholeOf(absl::Span<const Place> from, absl::Span<const Place> to) {
   auto sum = std::make_shared<const Sum>(from, to);
-  const int64_t rows = sum->plan.rows();
+  const int64_t rows = sum->plan.boxes().rows();
   return {std::move(sum), 0, rows};
 }
+
+using MemberData = std::vector<absl::InlinedVector<char*, 4>>;  // by member, then use
 
 // What the members of a transfer share.
 struct Meeting {
   explicit Meeting(int members) : rendezvous(members), data(members) {}
   Rendezvous rendezvous;
-  std::vector<absl::InlinedVector<char*, 4>> data;  // by member, then use
+  MemberData data;
 };
 
-template <class T>
-void SumRows(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
-  const auto base = [&](const Source& at) { return reinterpret_cast<T*>(data[at.member][at.use]) + at.offset; };
-  move.sum->plan.ForRows(move.begin, move.end, [&](const Row& row) {
-    RowSum<T> sum(row.size);
-    for (const Source& x : move.sum->sources) sum.Add(base(x) + row.offset[x.layout], row.stride[x.layout]);
-    for (const Target& y : move.sum->targets) sum.Put(base(y) + row.offset[y.layout], row.stride[y.layout]);
-  });
+void RunCopy(const Move& move, const MemberData& data) {
+  const SumPlan& plan = move.sum->plan;
+  const int64_t size = program::SizeInBytes(move.sum->dtype);
+  const SumPlan::Operand from = plan.sources()[0], to = plan.targets()[0];
+  const auto at = [&](int i, int64_t offset) {
+    const auto [member, use] = move.sum->operands[i];
+    return data[member][use] + offset * size;
+  };
+  CopyRowRange(plan.boxes(), move.begin, move.end, size, at(0, from.offset), at(1, to.offset), from.layout, to.layout);
 }
 
-void RunMove(const Move& move, const std::vector<absl::InlinedVector<char*, 4>>& data) {
+void RunMove(const Move& move, const MemberData& data) {
   const Sum& sum = *move.sum;
-  if (sum.sources.size() == 1 && sum.targets.size() == 1) {
-    const Source& from = sum.sources[0];
-    const Target& to = sum.targets[0];
-    const int64_t size = program::SizeInBytes(sum.dtype);
-    return CopyRowRange(sum.plan, move.begin, move.end, size, data[from.member][from.use] + from.offset * size,
-                        data[to.member][to.use] + to.offset * size, from.layout, to.layout);
-  }
+  if (sum.operands.size() == 2) return RunCopy(move, data);
+  const auto run = [&]<class T>(T) {
+    sum.plan.Run<T>(move.begin, move.end, [&](size_t i) {
+      const auto [member, use] = sum.operands[i];
+      return reinterpret_cast<T*>(data[member][use]);
+    });
+  };
   switch (sum.dtype) {
     case DType::kF32:
-      return SumRows<float>(move, data);
+      return run(float());
     case DType::kF64:
-      return SumRows<double>(move, data);
+      return run(double());
     case DType::kI32:
-      return SumRows<int32_t>(move, data);
+      return run(int32_t());
     case DType::kU8:
-      return SumRows<uint8_t>(move, data);
+      return run(uint8_t());
     case DType::kBF16:
-      return SumRows<program::BFloat16>(move, data);
+      return run(program::BFloat16());
   }
 }
 
@@ -120,7 +108,7 @@ class TransferKernel : public Kernel {
   absl::Status Run(int64_t) override {
     if (!meeting_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
     for (const Move& move : moves_) RunMove(move, meeting_->data);
-    if (!meeting_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
+    meeting_->rendezvous.Part();
     return absl::OkStatus();
   }
 
@@ -210,7 +198,7 @@ std::vector<Move> AllToAllTo(int m, const Places& places, const Collective& what
 // The moves of each member of a reduction, which shares its rows with the others.
 std::vector<std::vector<Move>> Shares(const Places& places, absl::Span<const Place> to) {
   const auto sum = std::make_shared<const Sum>(places.WholeOfAll(0), to);
-  const int64_t rows = sum->plan.rows(), members = places.size();
+  const int64_t rows = sum->plan.boxes().rows(), members = places.size();
   std::vector<std::vector<Move>> moves;
   for (int64_t m = 0; m < members; ++m) moves.push_back({{sum, rows * m / members, rows * (m + 1) / members}});
   return moves;

@@ -11,7 +11,7 @@
 #include "cpu/load/box.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
-#include "cpu/ops/row_sum.h"
+#include "cpu/ops/sum_plan.h"
 #include "program/math.h"
 
 namespace colonnade::cpu {
@@ -80,14 +80,13 @@ PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
   });
 }
 
-// Operand `inputs` = the sum of those before it.
+// The last operand = the sum of those before it.
 template <class T>
-PreparedKernel SumRows(BoxPlan plan, int inputs, int threads) {
-  return KernelOf([plan = std::move(plan), inputs, threads](const RunArguments& run) {
-    plan.ForAllRows(threads, [&](const Row& row) {
-      RowSum<T> sum(row.size);
-      for (int j = 0; j < inputs; ++j) sum.Add(run.as<const T>(j) + row.offset[j], row.stride[j]);
-      sum.Put(run.as<T>(inputs) + row.offset[inputs], row.stride[inputs]);
+PreparedKernel SumRows(absl::Span<const View> views, int threads) {
+  SumPlan plan(views.first(views.size() - 1), views.last(1));
+  return KernelOf([plan = std::move(plan), threads](const RunArguments& run) {
+    ParallelFor(threads, plan.boxes().rows(), [&](int64_t begin, int64_t end) {
+      plan.Run<T>(begin, end, [&](size_t i) { return run.as<T>(static_cast<int>(i)); });
     });
     return absl::OkStatus();
   });
@@ -127,13 +126,13 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
   const auto views = ElementwiseViews(context, 0, inputs + 1);
   if (!views.ok()) return views.status();
   const DType dtype = context.view(0).dtype;
-  if (dtype == DType::kF64) return SumRows<double>(BoxPlan(*views), inputs, context.threads);
+  if (dtype == DType::kF64) return SumRows<double>(*views, context.threads);
   if (dtype != DType::kF32 && dtype != DType::kBF16) {
     return absl::InvalidArgumentError(absl::StrCat("a sum of ", program::Name(dtype), "; expected f32, f64 or bf16"));
   }
   return WithElement(dtype, [&]<class T>(T) {
     if (inputs == 2) return MapTwo<T, T, T>(BoxPlan(*views), context.threads, [](float a, float b) { return a + b; });
-    return SumRows<T>(BoxPlan(*views), inputs, context.threads);
+    return SumRows<T>(*views, context.threads);
   });
 }
 

@@ -1,6 +1,8 @@
 // Where the sides of a message, or the members of a collective, meet: a barrier that can be used again and broken.
 //
-// A transfer meets twice, before it moves data (all operands are ready) and after it (all operands are free again).
+// A transfer meets before it moves data (all operands are ready) and parts after it (all operands are free again). Those who
+// have met all come to part, so that nothing breaks that off: whoever goes on leaves nobody behind who still reads what it
+// holds.
 #ifndef COLONNADE_CPU_RENDEZVOUS_H_
 #define COLONNADE_CPU_RENDEZVOUS_H_
 
@@ -14,22 +16,20 @@ class Rendezvous {
  public:
   explicit Rendezvous(int parties) : parties_(parties) {}
 
-  // Blocks until all parties have called; false if it was broken instead.
+  // Blocks until all parties have called; false, for all of them, if it was broken instead.
   bool Meet() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (broken_) return false;
-    const uint64_t meeting = meeting_;
-    if (++arrived_ == parties_) {
-      arrived_ = 0;
-      ++meeting_;
-      all_arrived_.notify_all();
-      return true;
-    }
-    all_arrived_.wait(lock, [&] { return meeting_ != meeting || broken_; });
-    return meeting_ != meeting;
+    return Arrive(lock, [this] { return broken_; });
   }
 
-  // Lets all who wait, now or later, go on without the others.
+  // Blocks until all parties have called. REQUIRES: they have met.
+  void Part() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    Arrive(lock, [] { return false; });
+  }
+
+  // Lets all who wait in Meet, or come to it later, go on without the others.
   void Break() {
     std::lock_guard<std::mutex> lock(mutex_);
     broken_ = true;
@@ -37,6 +37,20 @@ class Rendezvous {
   }
 
  private:
+  // Whether all have arrived, rather than `gives_up`.
+  template <class GivesUp>
+  bool Arrive(std::unique_lock<std::mutex>& lock, const GivesUp& gives_up) {
+    const uint64_t meeting = meeting_;
+    if (++arrived_ == parties_) {
+      arrived_ = 0;
+      ++meeting_;
+      all_arrived_.notify_all();
+      return true;
+    }
+    all_arrived_.wait(lock, [&] { return meeting_ != meeting || gives_up(); });
+    return meeting_ != meeting;
+  }
+
   const int parties_;
   std::mutex mutex_;
   std::condition_variable all_arrived_;

@@ -8,8 +8,10 @@
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/models.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tools/machines.h"
 
 namespace colonnade::cli {
 namespace {
@@ -34,6 +36,19 @@ TEST(ForecastOf, HasTheComputeOfEachDevice) {
   EXPECT_GT(forecast->step, absl::ZeroDuration());
   EXPECT_THAT(forecast->compute_sec, SizeIs(2));
   EXPECT_THAT(forecast->compute_sec, Each(Gt(0)));
+}
+
+// What the user asked of plans holds for those that are searched while the run goes on.
+TEST(PlanSearch, LooksAmongPlansOfTheSettingsThatTheRunHas) {
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine("dgx1-v100");
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  const auto found = [&](const partition::PlanSettings& settings) {
+    const Forecast forecast{.machine = *machine, .lower = {.global_batch = 256}, .settings = settings};
+    PlanSearch search(forecast, *models::BuildModel("alexnet", {}), /*devices=*/2);
+    search.AwaitUntil(absl::InfiniteFuture());
+    return search.found()->step;
+  };
+  EXPECT_GT(found({.reduction = partition::Reduction::kMaster, .overlap = false}), found({}));
 }
 
 // Memory is short and links are slow: SGD fits on one device, AdamW with averages only where two share the weights.

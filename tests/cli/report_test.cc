@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/prediction.h"
+#include "cli/train_report.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -70,6 +71,13 @@ TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
                            "The last steps, measured", "held in all", "seed = 7", "oneDNN"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
+}
+
+// As on a GPU where a step is one graph.
+TEST(BreakdownText, SaysThatTasksWereNotTimedRatherThanZeros) {
+  EXPECT_EQ(BreakdownText({}), absl::StrCat(kTasksNotTimed, "\n"));
+  EXPECT_THAT(BreakdownText({{.compute = absl::Milliseconds(3)}}),
+              testing::ContainsRegex("device +compute.*\n +0 +3.00 +0.00"));
 }
 
 TEST_F(Command, TrainSaysOfManyDevicesTheLeastTheMedianAndTheMost) {

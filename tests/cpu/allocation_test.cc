@@ -53,6 +53,9 @@ program::Program OwnKernels() {
     const BufferId var = builder.AddBuffer(d, "var", DType::kF32, {32}, program::Lifetime::kPersistent);
     const BufferId bn_recalled = add("bn_recalled", {1, 2, 32}, DType::kF64);
     run(program::ActivationForward{program::Activation::kRelu}, {builder.Read(x), builder.Write(relu)});
+    program::Uses many(40, builder.Read(relu));
+    many.push_back(builder.Write(add("sum", image)));
+    run(program::Sum{}, std::move(many));
     run(program::LrnForward{.groups = 2}, {builder.Read(relu), builder.Write(lrn)});
     run(program::LrnBackward{.groups = 2}, {builder.Read(relu), builder.Read(lrn), builder.Write(dx)});
     const BufferId bn_sums = add("bn_sums", {2, 2, 32}, DType::kF64), bn_totals = add("bn_totals", {1, 2, 32}, DType::kF64);

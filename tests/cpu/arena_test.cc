@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -25,6 +26,12 @@ int64_t PagesInMemory(const engine::Arena& arena, int64_t bytes) {
   std::vector<unsigned char> pages(bytes / ::sysconf(_SC_PAGESIZE));
   EXPECT_EQ(::mincore(arena.get(), bytes, pages.data()), 0);
   return std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
+}
+
+int64_t ResidentBytes() {
+  int64_t whole = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> whole >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 bool IsZero(const engine::Arena& arena, int64_t bytes) {
@@ -53,6 +60,15 @@ TEST(Arena, LargeOnesTakeNoPageBeforeItIsTouched) {
     std::memset(arena.get(), 0x55, kLarge);
     EXPECT_EQ(PagesInMemory(arena, kLarge), kLarge / ::sysconf(_SC_PAGESIZE)) << "time " << i;
   }
+}
+
+// What is counted against a device's limit is what it takes: its last huge page is not taken whole for a few bytes.
+TEST(Arena, TakesNoMoreThanItsBytes) {
+  const int64_t page = ::sysconf(_SC_PAGESIZE), bytes = kLarge + page;
+  const engine::Arena arena = Allocated(bytes);
+  const int64_t before = ResidentBytes();
+  std::memset(arena.get(), 0x55, bytes);
+  EXPECT_LE(ResidentBytes() - before, bytes + 64 * page);
 }
 
 // Locked pages are not given back.

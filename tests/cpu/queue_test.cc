@@ -102,11 +102,31 @@ TEST(Rendezvous, AllMeetAgainAndAgain) {
         ++arrived;
         ASSERT_TRUE(rendezvous.Meet());
         ASSERT_GE(arrived.load(), 3 * (round + 1));
-        ASSERT_TRUE(rendezvous.Meet());
+        rendezvous.Part();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// What a member holds is given to the next Program once it has parted, also where another task of this one has failed.
+TEST(Rendezvous, NobodyPartsWhileAnotherMovesEvenWhereItIsBroken) {
+  Rendezvous rendezvous(2);
+  std::atomic<bool> has_moved = false, is_moving = false;
+  std::thread slow([&] {
+    ASSERT_TRUE(rendezvous.Meet());
+    is_moving = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    has_moved = true;
+    rendezvous.Part();
+  });
+  ASSERT_TRUE(rendezvous.Meet());
+  while (!is_moving) std::this_thread::yield();
+  rendezvous.Break();
+  rendezvous.Part();
+  EXPECT_TRUE(has_moved);
+  slow.join();
+  EXPECT_FALSE(rendezvous.Meet());
 }
 
 TEST(Rendezvous, BreakFreesThoseWhoWaitAndThoseWhoCome) {

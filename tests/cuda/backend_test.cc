@@ -209,6 +209,12 @@ TEST(CudaBackend, AStepThatCannotBeAGraphIsNotedOrIsAnErrorWhereItMustBe) {
       }
     }
   }
+  for (const auto& [fault, expected] : {std::pair{absl::StatusCode::kUnimplemented, absl::StatusCode::kFailedPrecondition},
+                                        {absl::StatusCode::kInternal, absl::StatusCode::kInternal},
+                                        {absl::StatusCode::kResourceExhausted, absl::StatusCode::kResourceExhausted}}) {
+    Made made = MakeBackend({.devices = 4, .graphs = Graphs::kOn}, {.gpus = 4, .captures = false, .capture_fault = fault});
+    EXPECT_EQ(FourSteps(program, made).first.code(), expected);
+  }
   Made nccl = MakeBackend({.devices = 4, .graphs = Graphs::kOn}, {.gpus = 4, .nccl = true});
   const absl::Status refused = FourSteps(program, nccl).first;
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);

@@ -288,8 +288,9 @@ absl::Status HostCalls::BeginCapture(const Stream& stream) {
 absl::StatusOr<Graph> HostCalls::EndCapture(const Stream&) {
   std::vector<Captured> captured = *std::move(capture_);
   capture_.reset();
-  if (!options_.captures || capture_count_++ == options_.fail_capture_at)
-    return absl::UnimplementedError("cudaStreamEndCapture: operation not permitted");
+  if (!options_.captures || capture_count_++ == options_.fail_capture_at) {
+    return absl::Status(options_.capture_fault, "cudaStreamEndCapture: operation not permitted");
+  }
   std::map<int, size_t> record_of;  // by event
   std::map<int, size_t> last_of;    // by stream: its last command
   std::set<int> reached = {capture_stream_};

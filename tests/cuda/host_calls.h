@@ -22,9 +22,10 @@ struct HostCallsOptions {
   int gpus = 1;
   bool reach = true;  // between different GPUs
   bool nccl = false;
-  bool captures = true;         // false: no capture can be made into a graph
-  int fail_capture_at = -1;     // the capture that cannot, counted from 0; −1: none
-  bool fuses = true;            // convolutions and products with what follows them
+  bool captures = true;                                               // false: no capture can be made into a graph
+  int fail_capture_at = -1;                                           // the capture that cannot, counted from 0; −1: none
+  absl::StatusCode capture_fault = absl::StatusCode::kUnimplemented;  // of one that cannot
+  bool fuses = true;                                                  // convolutions and products with what follows them
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
   int fail_allocation_at = -1;  // likewise

@@ -59,9 +59,7 @@ TEST(MakeTrace, TakesNamesAndWorkFromTheProgramAndTimesFromTheFirstStart) {
 TEST(MakeTrace, IsEmptyWhereNoTaskWasTimed) {
   const std::vector<TaskTime> none(kTimes.size());
   EXPECT_THAT(MakeTrace(SendAndSum(), {none, none}).events, testing::IsEmpty());
-  const std::vector<Breakdown> devices = BreakDown(Trace(), 2);
-  ASSERT_EQ(devices.size(), 2);
-  EXPECT_EQ(devices[1].idle, absl::ZeroDuration());
+  EXPECT_THAT(BreakDown(Trace(), 2), testing::IsEmpty());
 }
 
 TEST(MakeTrace, StepsHaveTheirOwnEventsAndTransfersInOneTimeline) {
@@ -136,10 +134,7 @@ TEST(ToChromeJson, ALayersNameThatIsNotUtf8OrHasQuotesStaysJson) {
   EXPECT_EQ(parsed["traceEvents"][2]["name"], "a\"\\\n op");
 }
 
-TEST(ToChromeJson, ATraceOfNothingIsAnEmptyList) {
-  EXPECT_TRUE(json::parse(ToChromeJson({}))["traceEvents"].empty());
-  EXPECT_EQ(BreakDown({}, 1)[0].idle, absl::ZeroDuration());
-}
+TEST(ToChromeJson, ATraceOfNothingIsAnEmptyList) { EXPECT_TRUE(json::parse(ToChromeJson({}))["traceEvents"].empty()); }
 
 }  // namespace
 }  // namespace colonnade::engine

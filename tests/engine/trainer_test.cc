@@ -38,7 +38,7 @@ struct DigitsRun {
   std::unique_ptr<Executor> train, eval;
 
   DigitsRun(const std::string& plan_name, int devices, int64_t batch = 32, partition::Reduction reduction = {},
-            cpu::CpuOptions::Kernels kernels = cpu::CpuOptions::Kernels::kOneDnn) {
+            cpu::CpuOptions::Kernels kernels = cpu::CpuOptions::Kernels::kOneDnn, bool skips_not_finite = false) {
     absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("two_column", {.width = 0.5});
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
@@ -48,7 +48,7 @@ struct DigitsRun {
     partition::LowerOptions options{.global_batch = batch,
                                     .dtype = reference ? program::DType::kF64 : program::DType::kF32,
                                     .pixels = Digits(true)->scaling(),
-                                    .update = {.weight_decay = 5e-4}};
+                                    .update = {.weight_decay = 5e-4, .skips_not_finite = skips_not_finite}};
     train_program = *partition::Lower(*graph, *plan, options);
     options.mode = program::Mode::kEval;
     eval_program = *partition::Lower(*graph, *plan, options);
@@ -198,6 +198,31 @@ TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
   EXPECT_EQ(loss_from({}), loss);
   EXPECT_NE(loss_from({.step = 1}), loss) << "dropout is of the step, the batch is the same";
   EXPECT_NE(loss_from({.sample = 32}), loss);
+}
+
+// One step is spoiled by a bias that is not a number, which the next pause mends.
+TEST(Train, TheLossAtTheEndIsTheMeanOfThoseThatAreFinite) {
+  DigitsRun setup("data", 2, 32, {}, cpu::CpuOptions::Kernels::kOneDnn, /*skips_not_finite=*/true);
+  LoadedProgram& loaded = setup.train->loaded();
+  std::vector<NamedTensor> good;
+  const auto spoil_and_mend = [&](int64_t steps_done) -> absl::StatusOr<bool> {
+    if (steps_done == 3) return WriteParameters(loaded, good).ok();
+    good = *ReadParameters(loaded);
+    std::vector<NamedTensor> spoiled = good;
+    spoiled.back().values.assign(spoiled.back().values.size(), std::numeric_limits<double>::quiet_NaN());
+    return WriteParameters(loaded, spoiled).ok();
+  };
+  const absl::StatusOr<TrainReport> report =
+      Train(*setup.train, *Digits(true),
+            {.steps = 5,
+             .skips_not_finite = true,
+             .pauses = {.is_due = [](int64_t done) { return done == 2 || done == 3; }, .at = spoil_and_mend}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  const std::vector<double>& losses = report->losses;
+  ASSERT_EQ(losses.size(), 5);
+  EXPECT_EQ(report->skipped_steps, 1);
+  EXPECT_FALSE(std::isfinite(losses[2]));
+  EXPECT_DOUBLE_EQ(report->end.loss, (losses[0] + losses[1] + losses[3] + losses[4]) / 4);
 }
 
 TEST(Train, WhatCannotBeMeantIsRefused) {
