@@ -17,12 +17,12 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/machine.h"
+#include "engine/statistics.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -40,12 +40,12 @@ struct Racer {
   std::vector<double> slices_ms;
 
   std::string label() const { return deterministic ? name + ", deterministic" : name; }
-  double measured_ms() const { return 1e3 * tools::TrimmedMean(meter->step_seconds()); }
+  double measured_ms() const { return 1e3 * engine::TrimmedMean(meter->step_seconds()); }
 
   absl::Status RunSlice() {
     const size_t before = meter->step_seconds().size();
     RETURN_IF_ERROR(meter->Run(1, kRaceTime));
-    slices_ms.push_back(1e3 * tools::TrimmedMean(absl::MakeSpan(meter->step_seconds()).subspan(before)));
+    slices_ms.push_back(1e3 * engine::TrimmedMean(absl::MakeSpan(meter->step_seconds()).subspan(before)));
     return absl::OkStatus();
   }
 };
@@ -117,7 +117,7 @@ Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
                              {"deterministic", racer.deterministic},
                              {"predicted_ms", racer.predicted_ms},
                              {"measured_ms", racer.measured_ms()},
-                             {"spread", tools::SpreadOf(racer.slices_ms)},
+                             {"spread", engine::SpreadOf(racer.slices_ms)},
                              {"images_per_s", 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()}});
   }
   return json;
@@ -128,7 +128,7 @@ void PrintRacers(const Flags& flags, const std::vector<Racer>& racers) {
                             "images/s"));
   for (const Racer& racer : racers) {
     PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %6.1f %% %10.1f", racer.label(), racer.devices, racer.predicted_ms,
-                              racer.measured_ms(), 100 * tools::SpreadOf(racer.slices_ms),
+                              racer.measured_ms(), 100 * engine::SpreadOf(racer.slices_ms),
                               1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
   }
 }

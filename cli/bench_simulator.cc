@@ -20,13 +20,13 @@
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/session.h"
+#include "engine/statistics.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/calibration.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -50,7 +50,7 @@ struct Pairs {
   std::vector<double> errors, measured_ms, predicted_ms;
   double memory_error = 0;
 
-  double Spread() const { return tools::SpreadOf(measured_ms); }
+  double Spread() const { return engine::SpreadOf(measured_ms); }
 };
 
 // Of pairs of cases whose measured steps differ by more than their spreads: how many there are, and how many of them come in
@@ -62,10 +62,10 @@ PlanOrder OrderOf(absl::Span<const Pairs> of_model) {
   PlanOrder order;
   for (const Pairs& a : of_model) {
     for (const Pairs& b : of_model) {
-      const double faster = tools::Median(a.measured_ms), slower = tools::Median(b.measured_ms);
+      const double faster = engine::Median(a.measured_ms), slower = engine::Median(b.measured_ms);
       if (faster * (1 + std::max(a.Spread(), b.Spread())) >= slower) continue;
       ++order.pairs;
-      order.right += tools::Median(a.predicted_ms) < tools::Median(b.predicted_ms);
+      order.right += engine::Median(a.predicted_ms) < engine::Median(b.predicted_ms);
     }
   }
   return order;
@@ -92,7 +92,7 @@ absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const 
       RETURN_IF_ERROR(meter->Run(kStepsOfSlice, kRoundTime));
     }
   }
-  return MeasuredCase{std::move(plan), tools::TrimmedMean(meter->step_seconds()), meter->Memory()};
+  return MeasuredCase{std::move(plan), engine::TrimmedMean(meter->step_seconds()), meter->Memory()};
 }
 
 absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGraph& graph, const AccuracyCase& c,
@@ -165,7 +165,7 @@ struct Accuracy {
   }
   std::vector<double> AbsoluteErrors() const {
     std::vector<double> errors;
-    for (const Pairs& pairs : results) errors.push_back(std::abs(tools::Median(pairs.errors)));
+    for (const Pairs& pairs : results) errors.push_back(std::abs(engine::Median(pairs.errors)));
     return errors;
   }
 };
@@ -196,11 +196,11 @@ void PrintAccuracy(const Accuracy& accuracy) {
     const AccuracyCase& one = accuracy.cases[c];
     const Pairs& pairs = accuracy.results[c];
     PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %6.1f %% %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
-                              one.batch, tools::Median(pairs.measured_ms), 100 * pairs.Spread(),
-                              100 * tools::Median(pairs.errors), 100 * pairs.memory_error));
+                              one.batch, engine::Median(pairs.measured_ms), 100 * pairs.Spread(),
+                              100 * engine::Median(pairs.errors), 100 * pairs.memory_error));
   }
   const std::vector<double> errors = accuracy.AbsoluteErrors();
-  PrintLine(absl::StrFormat("median of the cases: %.1f %%, worst %.1f %%", 100 * tools::Median(errors),
+  PrintLine(absl::StrFormat("median of the cases: %.1f %%, worst %.1f %%", 100 * engine::Median(errors),
                             100 * *std::max_element(errors.begin(), errors.end())));
   const PlanOrder order = accuracy.OrderOfPlans();
   PrintLine(absl::StrFormat("plans that differ by more than their spreads: %d pairs, %d predicted in their order",
@@ -211,7 +211,7 @@ Json AccuracyJson(const Accuracy& accuracy) {
   const std::vector<double> errors = accuracy.AbsoluteErrors();
   const PlanOrder order = accuracy.OrderOfPlans();
   Json json = {{"cases", Json::array()},
-               {"median_error", tools::Median(errors)},
+               {"median_error", engine::Median(errors)},
                {"worst_error", *std::max_element(errors.begin(), errors.end())},
                {"pairs", order.pairs},
                {"pairs_in_order", order.right}};
@@ -225,7 +225,7 @@ Json AccuracyJson(const Accuracy& accuracy) {
                              {"measured_ms", pairs.measured_ms},
                              {"predicted_ms", pairs.predicted_ms},
                              {"spread", pairs.Spread()},
-                             {"median_error", tools::Median(pairs.errors)},
+                             {"median_error", engine::Median(pairs.errors)},
                              {"memory_error", pairs.memory_error}});
   }
   return json;

@@ -17,12 +17,12 @@
 #include "cli/prediction.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
+#include "engine/statistics.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
 #include "tools/ceilings.h"
 #include "tools/measure.h"
 #include "tools/roofline.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<Pair>> RunPairs(const Flags& flags, const BenchFlags&
     const size_t before = meter.step_seconds().size();
     RETURN_IF_ERROR(RunSteps(flags, meter));
     const std::vector<double>& steps = meter.step_seconds();
-    return ImagesPerSecond(flags, tools::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
+    return ImagesPerSecond(flags, engine::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
   };
   return RunInTurn(run, bench.against, bench.pairs);
 }
@@ -116,7 +116,7 @@ std::vector<double> TaskSeconds(const tools::StepMeter& meter) {
     for (const std::vector<engine::TaskTime>& step : meter.times()) {
       seconds.push_back(InSeconds(step[task.id.value].end - step[task.id.value].start));
     }
-    medians.push_back(tools::Median(std::move(seconds)));
+    medians.push_back(engine::Median(std::move(seconds)));
   }
   return medians;
 }
@@ -150,10 +150,10 @@ absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const BenchFlags& ben
   const std::vector<double>& steps = meter->step_seconds();
   StepReport report{.backend = meter->backend_name(),
                     .devices = meter->program().device_count,
-                    .median = tools::Median(steps),
-                    .tenth = tools::Percentile(steps, 0.1),
-                    .nine_tenths = tools::Percentile(steps, 0.9),
-                    .host = tools::Median(meter->host_seconds()),
+                    .median = engine::Median(steps),
+                    .tenth = engine::Percentile(steps, 0.1),
+                    .nine_tenths = engine::Percentile(steps, 0.9),
+                    .host = engine::Median(meter->host_seconds()),
                     .steps = static_cast<int>(steps.size()),
                     .memory = meter->Memory(),
                     .start_up = meter->start_up(),

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
 
 absl::StatusOr<tools::CalibrationTarget> TargetOf(const Flags& flags) {
   if (flags.backend != "cuda") {
-    return tools::CpuTarget(flags.devices > 0 ? flags.devices : tools::CoreCount(), KernelsOf(flags));
+    return tools::CpuTarget(flags.devices > 0 ? flags.devices : cpu::UsableCores(), KernelsOf(flags));
   }
   ASSIGN_OR_RETURN(tools::Gpus gpus, FindGpus());
   tools::CalibrationTarget target = tools::GpuTarget(gpus, flags.devices, flags.dtype);
@@ -150,7 +151,7 @@ CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, con
     for (int64_t batch : batches) flops += 3.0 * static_cast<double>(run.graph->ForwardFlops(batch));  // backward: twice
     expected.push_back({run.graph->name, flops, static_cast<int>(batches.size())});
   }
-  const double flops_per_sec = kUsualFlopsPerCore * tools::CoreCount();
+  const double flops_per_sec = kUsualFlopsPerCore * cpu::UsableCores();
   return {std::move(expected), flags.long_run ? absl::InfiniteDuration() : budget, flops_per_sec, kSliceTime};
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/config.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
@@ -32,6 +33,10 @@ bool IsSameFolder(const std::string& a, const std::string& b) {
 std::string Numbers(const std::vector<double>& values) {
   return values.empty() ? "of the data" : absl::StrJoin(values, ",", [](std::string* out, double v) { *out += Digits(v); });
 }
+
+// Fields that RunFieldsOf states only where they are not what runs before them did, or where the optimiser has them.
+constexpr const char* kStatedWhereUsed[] = {"bad-sample", "betas",         "epsilon",       "momentum", "trust", "decay",
+                                            "clip-norm",  "on-not-finite", "head-lr-scale", "freeze",   "ema",   "network"};
 
 // That every field of --allow-change is one.
 absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine::RunFields& run) {
@@ -88,10 +93,9 @@ engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const 
                               {"dtype", DTypeName(flags)},
                               {"lr", Digits(rate.base)},
                               {"lr-policy", Describe(rate)}};
-  // Stated where used, as in FieldsOf.
   if (flags.bad_sample != "error") fields.emplace_back("bad-sample", flags.bad_sample);
   if (tools::IsNetworkFile(flags.model)) fields.emplace_back("network", FingerprintOf(session.graph));
-  for (auto& field : FieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
+  for (auto& field : UpdateFieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
   return fields;
 }
 
@@ -236,7 +240,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
 
 absl::Status Checkpointing::KeepConfig() const {
   if (!saves()) return absl::OkStatus();
-  return engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), flags_.resolved);
+  return engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), ConfigText(flags_.resolved));
 }
 
 void Checkpointing::AddLoss(double loss) {
@@ -300,7 +304,7 @@ absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& 
   if (!saves()) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
   if (step == last_step_) return absl::OkStatus();
-  RETURN_IF_ERROR(engine::ReadState(loaded, *copy));
+  RETURN_IF_ERROR(engine::CopyState(loaded, *copy));
   return Save(step);
 }
 

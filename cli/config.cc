@@ -256,9 +256,9 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
   return flags;
 }
 
-std::string ResolvedConfig(const CLI::App& command) {
+std::string ConfigText(const std::vector<ResolvedFlag>& flags) {
   std::string text;
-  for (const ResolvedFlag& flag : ResolvedFlags(command)) {
+  for (const ResolvedFlag& flag : flags) {
     if (flag.values.empty()) continue;
     const std::string toml = AsToml(flag.values);
     const bool fits = std::all_of(flag.values.begin(), flag.values.end(), FitsIntoQuotes);

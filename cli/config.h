@@ -32,8 +32,8 @@ absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, co
 
 // Every flag of `command` as it was parsed.
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
-// What --config takes to run the command again: each flag that was given or has a default.
-std::string ResolvedConfig(const CLI::App& command);
+// What --config takes to run the command again: each of its flags that was given or has a default.
+std::string ConfigText(const std::vector<ResolvedFlag>& flags);
 
 }  // namespace colonnade::cli
 

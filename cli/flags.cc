@@ -207,7 +207,7 @@ void AddProfileFlag(CLI::App& app, Flags& flags) {
                  "machine profile: a name, a file, or local (the last calibrate of this machine)")
       ->type_name("MACHINE")
       ->capture_default_str()
-      ->group("Machine");
+      ->group(kMachineGroup);
 }
 
 void AddInputRateFlag(CLI::App& app, Flags& flags) {
@@ -215,7 +215,7 @@ void AddInputRateFlag(CLI::App& app, Flags& flags) {
                  "images/s of the input, as io-bench prints them (default: the profile's, or as many as are asked for)")
       ->check(Number(engine::kImageRates.least, engine::kImageRates.most))
       ->type_name("IMAGES/S")
-      ->group("Machine");
+      ->group(kMachineGroup);
 }
 
 void AddPlanFlags(CLI::App& app, Flags& flags) {
@@ -225,17 +225,17 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")
-      ->check(CLI::Range(1, engine::kMostDevices))
+      ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
   app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")
       ->type_name("PLAN")
       ->group(group);
   app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
-      ->check(CLI::Range(1, engine::kMostDevices))
+      ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
   app.add_option("--reduction", flags.reduction,
                  "how gradients are reduced: all-reduce, sharded or master (default: the plan's)")
-      ->check(CLI::IsMember({"all-reduce", "sharded", "master"}))
+      ->check(CLI::IsMember(partition::ReductionNames()))
       ->group(group);
   app.add_option("--overlap", flags.overlap, "on: transfers beside compute; off: in line with it (default: the plan's)")
       ->check(CLI::IsMember({"on", "off"}))
@@ -317,10 +317,13 @@ void AddTransferFlags(CLI::App& app, Flags& flags) {
 
 void AddOptimizerFlags(CLI::App& app, Flags& flags) {
   const std::string group = "Optimiser";
+  std::vector<std::string> optimizers;
+  for (program::SgdForm form : program::kSgdForms) optimizers.emplace_back(program::Name(form));
+  optimizers.insert(optimizers.end(), {"lars", "adamw"});
   app.add_option("--optimizer", flags.optimizer,
                  "SGD with momentum: krizhevsky (the rate is in the momentum), pytorch (it is outside), or nesterov; lars; "
                  "adamw")
-      ->check(CLI::IsMember({"krizhevsky", "pytorch", "nesterov", "lars", "adamw"}))
+      ->check(CLI::IsMember(optimizers))
       ->capture_default_str()
       ->group(group);
   app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001)")
@@ -377,7 +380,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
-                 "onecycle, over all steps (default: the model's)")
+                 "onecycle, over all steps (default: the model's, whose steps are those of a batch of 64)")
       ->group(group);
   app.add_option("--warm-up", flags.warm_up,
                  "first steps, in which the learning rate grows linearly to what it would be without")

@@ -77,8 +77,8 @@ struct Flags {
   std::string log, tensorboard, curves, eval_every, until;  // empty: none
   std::string report;
   bool json = false;
-  std::string config, resolved;   // resolved: what would run the command as it runs now, for --config
-  std::vector<ResolvedFlag> all;  // of train
+  std::string config;
+  std::vector<ResolvedFlag> resolved;  // every flag, of sub-commands whose records or reports hold them
   // io-bench
   std::vector<int> threads;  // empty: as many as there are cores
   int64_t warm_up_epochs = 0;
@@ -105,7 +105,7 @@ struct Flags {
   int64_t curve_steps = 600;
 };
 
-// The most that flags take, whichever sub-command has them; of devices that is engine::kMostDevices.
+// The most that flags take, whichever sub-command has them; of devices that is program::kMostDevices.
 inline constexpr int64_t kMostSteps = int64_t{1} << 40, kMostEpochs = int64_t{1} << 30, kMostBatch = int64_t{1} << 30;
 inline constexpr int64_t kMostTimedBatch = int64_t{1} << 20;  // of calibrate and io-bench
 inline constexpr int kMostSide = 4096;                        // rows or columns of an image

@@ -97,9 +97,8 @@ int Report(const absl::Status& status, const Outcome& outcome) {
 void TakeConfiguration(const CLI::App& command, Flags& flags) {
   const std::string& name = command.get_name();
   if (name == "train" || name == "plan" || name == "simulate" || name == "table") {
-    flags.resolved = colonnade::cli::ResolvedConfig(command);
+    flags.resolved = colonnade::cli::ResolvedFlags(command);
   }
-  if (name == "train") flags.all = colonnade::cli::ResolvedFlags(command);
 }
 
 void HandleSignals(const CLI::App& command) {

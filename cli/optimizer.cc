@@ -17,12 +17,6 @@ namespace {
 
 constexpr double kAdamWRate = 1e-3, kAdamWDecay = 1e-2;  // torch.optim.AdamW's
 
-program::SgdForm FormOf(const std::string& name) {
-  const auto* form = std::find_if(std::begin(program::kSgdForms), std::end(program::kSgdForms) - 1,
-                                  [&](program::SgdForm f) { return name == program::Name(f); });
-  return *form;  // the last where it is none of the others: flags are checked
-}
-
 program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
   if (flags.optimizer == "lars") {
@@ -36,7 +30,7 @@ program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
     if (!flags.betas.empty()) adam.beta1 = flags.betas[0], adam.beta2 = flags.betas[1];
     return adam;
   }
-  return program::Sgd{.momentum = momentum, .form = FormOf(flags.optimizer)};
+  return program::Sgd{.momentum = momentum, .form = *program::SgdFormFromName(flags.optimizer)};
 }
 
 bool HasParameters(const layers::LayerNode& node) { return !node.parameters.empty(); }
@@ -139,7 +133,7 @@ std::string Describe(const partition::UpdateOptions& update) {
   return text;
 }
 
-engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update) {
+engine::RunFields UpdateFieldsOf(const Flags& flags, const partition::UpdateOptions& update) {
   engine::RunFields fields = {{"optimizer", flags.optimizer}};
   if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
     fields.emplace_back("betas", absl::StrCat(Digits(adam->beta1), ",", Digits(adam->beta2)));

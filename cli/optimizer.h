@@ -23,12 +23,8 @@ double DefaultLearningRate(const Flags& flags, const Session& session);
 std::string NameOf(const partition::UpdateOptions& update);
 // "momentum 0.9, weight decay 0.0005, clipped to norm 1".
 std::string Describe(const partition::UpdateOptions& update);
-// Fields that only some runs have.
-inline constexpr const char* kStatedWhereUsed[] = {"bad-sample",    "betas",  "epsilon",   "momentum",
-                                                   "trust",         "decay",  "clip-norm", "on-not-finite",
-                                                   "head-lr-scale", "freeze", "ema",       "network"};
-// What decides where a run goes.
-engine::RunFields FieldsOf(const Flags& flags, const partition::UpdateOptions& update);
+// The fields of a run (engine::RunFields) that say how its parameters are updated.
+engine::RunFields UpdateFieldsOf(const Flags& flags, const partition::UpdateOptions& update);
 
 }  // namespace colonnade::cli
 

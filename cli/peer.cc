@@ -17,8 +17,8 @@
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
+#include "engine/statistics.h"
 #include "program/status_macros.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -139,14 +139,14 @@ void PrintPairs(const std::string& command, const std::vector<Pair>& pairs) {
   }
   const std::vector<double> ratios = Ratios(pairs);
   const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-  PrintLine(absl::StrFormat("ratio %.3f (median; %.3f to %.3f, a spread of %.1f %%)", tools::Median(ratios), *least, *most,
-                            100 * tools::SpreadOf(ratios)));
+  PrintLine(absl::StrFormat("ratio %.3f (median; %.3f to %.3f, a spread of %.1f %%)", engine::Median(ratios), *least, *most,
+                            100 * engine::SpreadOf(ratios)));
 }
 
 Json PairsJson(const std::string& command, const std::vector<Pair>& pairs) {
   const std::vector<double> ratios = Ratios(pairs);
   Json json = {{"command", command},
-               {"ratio", {{"median", tools::Median(ratios)}, {"spread", tools::SpreadOf(ratios)}}},
+               {"ratio", {{"median", engine::Median(ratios)}, {"spread", engine::SpreadOf(ratios)}}},
                {"pairs", Json::array()}};
   for (const Pair& pair : pairs) {
     json["pairs"].push_back({{"images_per_s", pair.ours}, {"peer_images_per_s", pair.peer}, {"ratio", pair.ratio()}});

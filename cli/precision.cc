@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/progress.h"
+#include "engine/statistics.h"
 #include "program/status_macros.h"
 #include "tools/measure.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -51,21 +51,24 @@ absl::StatusOr<std::map<std::string, double>> StepSeconds(Flags flags, const Ses
     for (auto& [dtype, meter] : meters) RETURN_IF_ERROR(meter->Run(kStepsOfTurn));
   }
   std::map<std::string, double> seconds;
-  for (auto& [dtype, meter] : meters) seconds[dtype] = tools::Median(meter->step_seconds());
+  for (auto& [dtype, meter] : meters) seconds[dtype] = engine::Median(meter->step_seconds());
   return seconds;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ChosenDtype(const Flags& flags, const Session& session) {
-  if (flags.dtype != "auto") return flags.dtype;
+absl::Status ChooseDtype(const Session& session, Flags& flags) {
+  if (flags.dtype != "auto") return absl::OkStatus();
   RETURN_IF_ERROR(CheckChoice(flags));
   ASSIGN_OR_RETURN(const auto seconds, StepSeconds(flags, session));
   const double fp32 = seconds.at("fp32"), bf16 = seconds.at("bf16");
-  std::string dtype = bf16 < fp32 ? "bf16" : "fp32";
+  flags.dtype = bf16 < fp32 ? "bf16" : "fp32";
+  for (ResolvedFlag& flag : flags.resolved) {
+    if (flag.name == "dtype") flag.values = {flags.dtype};
+  }
   Say(absl::StrFormat("--dtype=auto: a step takes %.3g ms in fp32 and %.3g ms in bf16 (medians of %d): --dtype=%s",
-                      1e3 * fp32, 1e3 * bf16, kTurns * kStepsOfTurn, dtype));
-  return dtype;
+                      1e3 * fp32, 1e3 * bf16, kTurns * kStepsOfTurn, flags.dtype));
+  return absl::OkStatus();
 }
 
 }  // namespace colonnade::cli

@@ -2,17 +2,16 @@
 #ifndef COLONNADE_CLI_PRECISION_H_
 #define COLONNADE_CLI_PRECISION_H_
 
-#include <string>
-
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "cli/flags.h"
 #include "cli/session.h"
 
 namespace colonnade::cli {
 
-// --dtype; of auto, fp32 or bf16: bf16 if a few steps of the session take less time in it here, measured in turn, and says
-// which it took. FailedPrecondition where bf16 is not to be had or where a run goes on, which has its type already.
-absl::StatusOr<std::string> ChosenDtype(const Flags& flags, const Session& session);
+// Makes of --dtype=auto fp32 or bf16, in the flags and in what records hold of them: bf16 if a few steps of the session take
+// less time in it here, measured in turn. Says which it took. FailedPrecondition where bf16 is not to be had or where a run
+// goes on, which has its type already.
+absl::Status ChooseDtype(const Session& session, Flags& flags);
 
 }  // namespace colonnade::cli
 

@@ -16,6 +16,7 @@
 #include "program/status_macros.h"
 #include "tools/drawing.h"
 #include "tools/fit.h"
+#include "tools/memory_fit.h"
 
 namespace colonnade::cli {
 namespace {

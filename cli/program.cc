@@ -55,7 +55,7 @@ absl::Status RunProgram(const Flags& flags) {
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
   std::optional<CountProgress> progress(std::in_place, "lowering");
   partition::LowerOptions options = LowerOptionsOf(flags, session, mode);
-  options.progress = [&](int done, int stages) { progress->Show(done, stages, " stages"); };
+  options.progress = [&](int done, int passes) { progress->Show(done, passes, " passes"); };
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(session.graph, session.plan, options));
   const std::string text = flags.summary ? "" : program::Print(program);
   progress.reset();

@@ -82,7 +82,7 @@ Json ChosenValues(const Flags& flags, const Session& session, const RunFacts& fa
 Json FlagsJson(const Flags& flags, const Session& session, const RunFacts& facts) {
   const Json chosen = ChosenValues(flags, session, facts);
   Json json;
-  for (const ResolvedFlag& flag : flags.all) {
+  for (const ResolvedFlag& flag : flags.resolved) {
     const bool is_open = flag.values.empty() || (flag.name == "backend" && flag.values[0] == "auto");
     json[flag.name] = is_open && chosen.contains(flag.name) ? chosen[flag.name] : FlagJson(flag);
   }

@@ -8,12 +8,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/build_facts.h"
+#include "cli/config.h"
 #include "cli/curves.h"
 #include "cli/info.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
 #include "tools/drawing.h"
+#include "tools/memory_fit.h"
 #include "tools/planning.h"
 #include "tools/report_figures.h"
 #include "tools/svg.h"
@@ -261,7 +263,7 @@ absl::Status WriteReport(const Flags& flags, const std::string& command, const e
   report.subtitle = Subtitle(command);
   report.sections.push_back({.title = "Configuration",
                              .text = absl::StrFormat("As `colonnade %s --config=FILE` takes it.", command),
-                             .listing = flags.resolved});
+                             .listing = ConfigText(flags.resolved)});
   report.sections.push_back(MachineSection(profile));
   return engine::ReplaceFile(flags.report, tools::ToHtml(report));
 }

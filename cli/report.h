@@ -18,6 +18,7 @@
 #include "engine/simulator.h"
 #include "engine/trace.h"
 #include "program/program.h"
+#include "tools/memory_fit.h"
 #include "tools/planning.h"
 #include "tools/report.h"
 #include "tools/report_figures.h"

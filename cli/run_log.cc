@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "cli/config.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
@@ -65,7 +66,7 @@ Json HeadJson(const Flags& flags, const Session& session, const std::string& bac
           {"devices", session.plan.mesh.device_count()},
           {"backend", backend},
           {"run", std::move(run)},
-          {"config", flags.resolved}};
+          {"config", ConfigText(flags.resolved)}};
 }
 
 Json StepJson(const StepRecord& record) {

@@ -14,7 +14,9 @@
 #include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cpu/backend.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
+#include "engine/precision.h"
 #include "engine/state.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
@@ -178,8 +180,8 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
 int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
 
 program::DType DTypeOf(const Flags& flags) {
-  if (flags.dtype == "bf16") return program::DType::kBF16;
-  return flags.kernels == "reference" ? program::DType::kF64 : program::DType::kF32;
+  const program::DType dtype = engine::DTypeOf(flags.dtype);
+  return dtype == program::DType::kF32 && flags.kernels == "reference" ? program::DType::kF64 : dtype;
 }
 
 std::string DTypeName(const Flags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
@@ -226,10 +228,10 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
                         : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
                                           session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
                                           flags.kernels, ProductsOnCpu(flags));
-  if (backend == "cpu" && session.threads_per_device > tools::CoreCount()) {
+  if (backend == "cpu" && session.threads_per_device > cpu::UsableCores()) {
     Say(absl::StrFormat(
         "note: a device's %d threads share %d usable core%s and wait for each other: steps take many times as long",
-        session.threads_per_device, tools::CoreCount(), tools::CoreCount() == 1 ? "" : "s"));
+        session.threads_per_device, cpu::UsableCores(), cpu::UsableCores() == 1 ? "" : "s"));
   }
   const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
   Say(absl::StrFormat(

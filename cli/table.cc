@@ -16,13 +16,16 @@
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
+#include "engine/precision.h"
 #include "engine/simulator.h"
+#include "engine/statistics.h"
 #include "program/status_macros.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
+#include "tools/memory_fit.h"
 #include "tools/planning.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -182,14 +185,15 @@ void NoteWhatDoesNotFit(Table& table) {
 absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const bool on_gpus = flags.backend == "cuda";
   ASSIGN_OR_RETURN(tools::Gpus gpus, on_gpus ? FindGpus() : tools::Gpus{});
-  const int most = on_gpus ? gpus.count : tools::CoreCount();
+  const int most = on_gpus ? gpus.count : cpu::UsableCores();
   for (TableRow& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
       row.note = row.is_fitted ? row.note : "not measured: only --machine=local is";
       continue;
     }
-    if (const bool is_bf16 = row.row.dtype == program::DType::kBF16; is_bf16 != (flags.dtype == "bf16")) {
-      row.note = absl::StrFormat("not measured: the row is in %s, --dtype is %s", is_bf16 ? "bf16" : "fp32", flags.dtype);
+    if (row.row.dtype != engine::DTypeOf(flags.dtype)) {
+      row.note =
+          absl::StrFormat("not measured: the row is in %s, --dtype is %s", engine::PrecisionOf(row.row.dtype), flags.dtype);
       continue;
     }
     if (row.row.devices > most) {
@@ -207,7 +211,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
         tools::StepMeter::Create(*graph, row.plan, {.global_batch = row.row.global_batch, .dtype = DTypeOf(flags)},
                                  std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps));
-    row.measured_sec = tools::TrimmedMean(meter->step_seconds());
+    row.measured_sec = engine::TrimmedMean(meter->step_seconds());
   }
   return absl::OkStatus();
 }

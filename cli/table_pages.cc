@@ -7,13 +7,15 @@
 #include "absl/strings/str_replace.h"
 #include "cli/report.h"
 #include "cli/table.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/simulator.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/drawing.h"
-#include "tools/measure.h"
+#include "tools/error_curve.h"
+#include "tools/memory_fit.h"
 #include "tools/planning.h"
 #include "tools/plot.h"
 #include "tools/report.h"
@@ -62,7 +64,7 @@ std::string SpeedupBars(const Table& table) {
 // and against the time that was measured, under those plans of the table that this machine has cores for.
 absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& table) {
   const int64_t every = std::max<int64_t>(flags.curve_steps / kCurvePoints, 1), steps = flags.curve_steps / every * every;
-  const int cores = tools::CoreCount();
+  const int cores = cpu::UsableCores();
   std::vector<tools::LineSeries> by_epoch, by_time;
   for (const TableRow& r : table.rows) {
     if (r.row.devices > cores || r.row.plan == partition::kAutoPlan) continue;

@@ -49,7 +49,7 @@ absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engin
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
   if (path.empty()) return absl::OkStatus();
   engine::StateCopy weights;
-  RETURN_IF_ERROR(engine::ReadState(executor->loaded(), weights, kWeightsAlone));
+  RETURN_IF_ERROR(engine::CopyState(executor->loaded(), weights, kWeightsAlone));
   RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue)));
   outcome.saved = "the weights of the steps done are saved";
   return absl::OkStatus();
@@ -242,7 +242,7 @@ class Training {
   absl::Status Open() {
     RETURN_IF_ERROR(CheckTrainOutputs(flags_));
     ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
-    ASSIGN_OR_RETURN(flags_.dtype, ChosenDtype(flags_, run_.session));
+    RETURN_IF_ERROR(ChooseDtype(run_.session, flags_));
     course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
     ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& from) {
                        return SetCourseFrom(from);

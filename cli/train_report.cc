@@ -9,12 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/config.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "cli/test_json.h"
+#include "engine/statistics.h"
 #include "engine/trace.h"
-#include "tools/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -43,7 +44,7 @@ engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, dou
   const auto column = [&](absl::Duration engine::Breakdown::*field) {
     std::vector<double> seconds;
     for (const engine::Breakdown& d : devices) seconds.push_back(absl::ToDoubleSeconds(d.*field));
-    return absl::Seconds(tools::Percentile(std::move(seconds), part));
+    return absl::Seconds(engine::Percentile(std::move(seconds), part));
   };
   return {column(&engine::Breakdown::compute), column(&engine::Breakdown::exposed_communication),
           column(&engine::Breakdown::input_wait), column(&engine::Breakdown::idle)};
@@ -86,7 +87,8 @@ std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
 void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course) {
   if (!flags.config.empty()) {
-    std::fprintf(stderr, "%s", absl::StrFormat("# %s and the command line\n%s", flags.config, flags.resolved).c_str());
+    std::fprintf(stderr, "%s",
+                 absl::StrFormat("# %s and the command line\n%s", flags.config, ConfigText(flags.resolved)).c_str());
   }
   PrintSession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);

@@ -37,7 +37,7 @@ absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std:
   for (const program::Parameter& p : run.train_program.parameters) {
     if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
   }
-  RETURN_IF_ERROR(engine::ReadState(run.train->loaded(), initial, kWeightsAlone));
+  RETURN_IF_ERROR(engine::CopyState(run.train->loaded(), initial, kWeightsAlone));
   std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
   for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
     if (head.contains(tensor.name)) weights.push_back(tensor);

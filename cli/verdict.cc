@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/statistics.h"
+#include "engine/statistics.h"
 
 namespace colonnade::cli {
 namespace {
@@ -50,7 +50,7 @@ void JudgeDevices(const MeasuredSteps& measured, absl::Span<const double> work, 
   const auto slowest = std::max_element(pace.begin(), pace.end());
   std::vector<double> others = pace;
   others.erase(others.begin() + (slowest - pace.begin()));
-  const double usual = tools::Median(std::move(others));
+  const double usual = engine::Median(std::move(others));
   if (usual <= 0 || *slowest <= usual * kAlike) return;
   const double times = *slowest / usual, lost = shares[slowest - pace.begin()].compute * (1 - 1 / times);
   if (lost <= std::max(verdict.lost, kWorthNaming)) return;
@@ -209,7 +209,7 @@ std::optional<MeasuredSteps> FirstSteps::Measured() const {
   MeasuredSteps measured{.steps_done = done_};
   std::vector<double> seconds;
   for (size_t s = 1; s < last_.size(); ++s) seconds.push_back(absl::ToDoubleSeconds(last_[s].ended - last_[s - 1].ended));
-  measured.step = absl::Seconds(tools::Median(std::move(seconds)));
+  measured.step = absl::Seconds(engine::Median(std::move(seconds)));
   measured.input_waited = (last_.back().input_waited - last_.front().input_waited) / (last_.size() - 1);
   const data::StageTimes stages = input_.Stages();
   if (stages.Working() > absl::ZeroDuration()) {

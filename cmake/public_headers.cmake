@@ -6,7 +6,7 @@ set(interface
     engine/backend.h engine/checkpoint.h engine/classification.h engine/data_source.h engine/executor.h engine/machine.h engine/simulator.h engine/state.h engine/trace.h
     engine/trainer.h engine/io/file.h engine/io/safetensors.h engine/io/weights.h
     cpu/backend.h cuda/backend.h data/dataset.h data/formats.h data/image_set.h data/memory_set.h data/pipeline.h
-    tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h
+    tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h tools/memory_fit.h
     tools/network_file.h tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
 
 # public_headers(OUT): the interface and its own includes, by path from the root.

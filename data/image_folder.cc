@@ -13,6 +13,7 @@
 #include "data/file.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
+#include "data/user_cache.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {

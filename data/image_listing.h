@@ -49,9 +49,6 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root);
 // time of modification is less than two seconds ago, since that may change again without a new time.
 absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::string& cache_folder);
 
-// Returns $XDG_CACHE_HOME/colonnade or ~/.cache/colonnade; "" where neither variable holds an absolute path.
-std::string UserCacheFolder();
-
 // Convert a listing to and from the form in which it is kept, with a checksum and the root. UnpackListing returns nothing
 // where the checksum or the root differs.
 std::string PackListing(const ImageListing& listing, const std::string& root);

@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -183,13 +182,6 @@ absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::
     ReplaceSmallFile(path, PackListing(listing, place)).IgnoreError();  // without it, the next run lists again
   }
   return listing;
-}
-
-std::string UserCacheFolder() {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (cache != nullptr && *cache == '/') return absl::StrCat(cache, "/colonnade");
-  if (home != nullptr && *home == '/') return absl::StrCat(home, "/.cache/colonnade");
-  return "";
 }
 
 }  // namespace colonnade::data

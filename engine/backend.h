@@ -69,8 +69,8 @@ class LoadedProgram {
   // does nothing, and the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were
   // launched whole.
   virtual void Fence() = 0;
-  // To be called before the first launch of `step`, the next one, if the host calls Synchronize of steps before, and
-  // ReadBytes, between the launches of `step`. Tasks that were launched run meanwhile.
+  // Announces that the host will call Synchronize of earlier steps, and ReadBytes, between the launches of `step`, the next
+  // one; tasks that were launched run meanwhile. To be called before the step's first launch.
   virtual void LaunchInParts(int64_t step) { (void)step; }
   // Appends `task`, as part of step `step`, to its lane.
   virtual void Launch(program::TaskId task, int64_t step) = 0;

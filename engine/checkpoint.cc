@@ -264,7 +264,7 @@ absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedP
 absl::Status SaveCheckpoint(const std::string& folder, const LoadedProgram& loaded, const RunPosition& position,
                             const RunFields& run) {
   StateCopy state;
-  RETURN_IF_ERROR(ReadState(loaded, state));
+  RETURN_IF_ERROR(CopyState(loaded, state));
   RETURN_IF_ERROR(CheckFiniteState(state));
   return WriteCheckpoint(folder, {.position = position, .run = run}, state);
 }

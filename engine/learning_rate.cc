@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 
 namespace colonnade::engine {
 namespace {
+
+using Shape = LearningRatePolicy::Shape;
 
 // From `from` to `to` along half a cosine, at a share of the way.
 double AlongCosine(double from, double to, double share) {
@@ -23,10 +30,55 @@ double OneCycle(const LearningRatePolicy& policy, int64_t step) {
   return AlongCosine(policy.base, policy.base / kEnd, (t - peak) / (last - peak));
 }
 
+// Whole numbers above 0, then one number above 0. REQUIRES: some words.
+bool ReadSteps(absl::Span<const std::string> words, std::vector<int64_t>& steps, double& number) {
+  for (const std::string& word : words.subspan(0, words.size() - 1)) {
+    if (!absl::SimpleAtoi(word, &steps.emplace_back()) || steps.back() < 1) return false;
+  }
+  return absl::SimpleAtod(words.back(), &number) && number > 0 && std::isfinite(number);
+}
+
+// What the words behind the name say; false where that is nothing.
+bool ReadArguments(absl::Span<const std::string> words, LearningRatePolicy& policy) {
+  std::vector<int64_t> steps;
+  switch (policy.shape) {
+    case Shape::kConstant:
+    case Shape::kCosine:
+    case Shape::kOneCycle:
+      return words.empty();
+    case Shape::kPolynomial:
+      return words.size() == 1 && ReadSteps(words, steps, policy.power);
+    case Shape::kStep:
+      if (words.size() != 2 || !ReadSteps(words, steps, policy.factor)) return false;
+      policy.every = steps[0];
+      return true;
+    case Shape::kMultiStep:
+      if (words.size() < 2 || !ReadSteps(words, policy.milestones, policy.factor)) return false;
+      return std::is_sorted(policy.milestones.begin(), policy.milestones.end());
+  }
+  return false;
+}
+
+constexpr std::pair<absl::string_view, Shape> kShapes[] = {{"constant", Shape::kConstant},   {"step", Shape::kStep},
+                                                           {"multistep", Shape::kMultiStep}, {"poly", Shape::kPolynomial},
+                                                           {"cosine", Shape::kCosine},       {"onecycle", Shape::kOneCycle}};
+
 }  // namespace
 
+std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text) {
+  const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(":,"));
+  for (const auto& [name, shape] : kShapes) {
+    LearningRatePolicy policy{.shape = shape};
+    if (words[0] == name && ReadArguments(absl::MakeConstSpan(words).subspan(1), policy)) return policy;
+  }
+  return std::nullopt;
+}
+
 absl::Status CheckPolicy(const LearningRatePolicy& policy) {
-  using Shape = LearningRatePolicy::Shape;
+  if (policy.shape == Shape::kStep && policy.every < 1) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::every of at least 1 step, found %d", policy.every));
+  }
   const bool is_one_cycle = policy.shape == Shape::kOneCycle;
   if (!is_one_cycle && policy.shape != Shape::kPolynomial && policy.shape != Shape::kCosine) return absl::OkStatus();
   const int64_t warm_up = is_one_cycle ? 0 : policy.warm_up;
@@ -38,14 +90,15 @@ absl::Status CheckPolicy(const LearningRatePolicy& policy) {
 }
 
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {
-  using Shape = LearningRatePolicy::Shape;
   if (policy.shape == Shape::kOneCycle) return OneCycle(policy, step);
   const auto warm_up = static_cast<double>(policy.warm_up), t = static_cast<double>(step);
   const double base = policy.base * (step < policy.warm_up ? (t + 1) / warm_up : 1);
   const double share = std::clamp((t - warm_up) / (static_cast<double>(policy.steps) - warm_up), 0.0, 1.0);
   switch (policy.shape) {
+    case Shape::kConstant:
+      return base;
     case Shape::kStep:
-      return policy.every <= 0 ? base : base * std::pow(policy.factor, static_cast<double>(step / policy.every));
+      return base * std::pow(policy.factor, static_cast<double>(step / policy.every));
     case Shape::kMultiStep: {
       const auto passed = std::upper_bound(policy.milestones.begin(), policy.milestones.end(), step);
       return base * std::pow(policy.factor, static_cast<double>(passed - policy.milestones.begin()));

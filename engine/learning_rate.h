@@ -3,14 +3,17 @@
 #define COLONNADE_ENGINE_LEARNING_RATE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace colonnade::engine {
 
 // With t the step, from 0, and B the base rate:
-//   kStep         B · factor^⌊t / every⌋; every 0: constant
+//   kConstant     B
+//   kStep         B · factor^⌊t / every⌋
 //   kMultiStep    B · factor^(number of milestones ≤ t)
 //   kPolynomial   B · (1 − s)^power
 //   kCosine       B · (1 + cos(π s)) / 2                                             (Loshchilov & Hutter 2017, no restarts)
@@ -19,18 +22,26 @@ namespace colonnade::engine {
 // where s = (t − warm_up) / (steps − warm_up), at most 1. In the first `warm_up` steps all but kOneCycle are multiplied by
 // (t + 1) / warm_up, with s = 0 (Goyal et al. 2017).
 struct LearningRatePolicy {
+  enum class Shape { kConstant, kStep, kMultiStep, kPolynomial, kCosine, kOneCycle } shape = Shape::kConstant;
   double base = 0.01;
-  double factor = 0.1;
-  int64_t every = 0;  // steps
-  enum class Shape { kStep, kMultiStep, kPolynomial, kCosine, kOneCycle } shape = Shape::kStep;
+  double factor = 0.1;                // of kStep and kMultiStep
+  int64_t every = 1;                  // steps, at least 1
   std::vector<int64_t> milestones{};  // steps, ascending
   double power = 1;
   int64_t steps = 0;  // of the whole run; of the last three shapes
   int64_t warm_up = 0;
 };
 
-// Returns FailedPrecondition where the policy gives no rate to some step: kPolynomial, kCosine and kOneCycle without a
-// length, or a warm-up as long as that.
+// What ParseLearningRatePolicy reads; N are steps, F and P numbers above 0.
+inline constexpr char kLearningRatePolicies[] =
+    "constant, step:N,F, multistep:N1,N2,…,F with ascending steps, poly:P, cosine or onecycle, with numbers above 0";
+
+// Reads one of kLearningRatePolicies, as --lr-policy, network files and models::ModelInfo::lr_policy spell them: shape,
+// factor and what the shape needs beside the length of the run. Nothing where `text` is none of them.
+std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text);
+
+// Returns FailedPrecondition where the policy gives no rate to some step: kStep with `every` below 1; kPolynomial, kCosine
+// and kOneCycle without a length, or a warm-up as long as that.
 absl::Status CheckPolicy(const LearningRatePolicy& policy);
 
 // REQUIRES: CheckPolicy(policy) is OK.

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/precision.h"
 #include "program/task.h"
 
 namespace colonnade::engine {
@@ -102,13 +103,8 @@ struct SlowerDevice {
   std::string source;
 };
 
-// What kernels compute in: names of --dtype.
-inline constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16"};
 // Kernels of CPU devices: names of --kernels.
 inline constexpr const char* kTimedKernels[] = {"onednn", "winograd"};
-
-// The most devices of a profile, as of plans.
-inline constexpr int kMostDevices = program::kMaxDevices;
 
 struct Machine {
   std::string name, description;
@@ -138,18 +134,18 @@ struct Machine {
   int copy_engines = 0;          // of each device, one copy at a time each: 1, or 2 (one sends, one receives); 0: kernels
                                  // or threads copy, any number at once
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kRing;
-  Quantity switch_bytes_per_sec;  // that a device sends and gets where a switch adds (NVLink SHARP); 0: none adds
+  Quantity switch_bytes_per_sec;  // rate to and from each device where a switch adds (NVLink SHARP); 0: no switch adds
   std::string server = "host";    // the node that adds where collectives are kServer
-  Quantity server_bytes_per_sec;  // that it adds, of all devices together; 0: as fast as they come
+  Quantity server_bytes_per_sec;  // rate at which it adds what all devices send; 0: as fast as it comes
   std::vector<MeasuredTransfer> transfers;
   Quantity cores;  // > 0: devices are threads on so many cores, which transfers take too
-  // The host's part of each step.
-  Quantity step_sec;                  // which no plan splits
-  Quantity step_sec_per_device;       // that each device adds
-  Quantity step_sec_per_image;        // that each image of the batch adds
-  Quantity step_sec_per_task;         // that each task adds: the launches of one host
-  int devices_per_host = 0;           // that one host serves; 0: all
-  Quantity input_images_per_sec;      // that all hosts together read, decode and augment; 0: as many as are asked for
+  // Time of the host in each step.
+  Quantity step_sec;                  // fixed, whatever the plan
+  Quantity step_sec_per_device;       // added by each device
+  Quantity step_sec_per_image;        // added by each image of the batch
+  Quantity step_sec_per_task;         // added by each task, which the host launches
+  int devices_per_host = 0;           // how many one host drives; 0: all
+  Quantity input_images_per_sec;      // rate at which all hosts together read, decode and augment; 0: no limit
   FittedStep fitted_to;               // what step_sec was fitted to; for other networks it is wrong
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible

@@ -95,7 +95,7 @@ OpRate::Point ReadPoint(const Read& json, const std::string& path, Bounds rates,
   fields.Number("r", point.shape.r, false, kExtents);
   fields.Number("p", point.shape.p, false, kExtents);
   fields.Count("groups", point.shape.groups, false, kExtents);
-  fields.Count("devices", point.devices, false, {0, kMostDevices});
+  fields.Count("devices", point.devices, false, {0, program::kMostDevices});
   fields.Number("rate", point.rate, true, rates);
   fields.Finish();
   return point;
@@ -156,7 +156,7 @@ void ReadLink(const Read& json, const std::string& path, Machine& machine, absl:
   JsonFields fields(json, path, status);
   fields.Text("a", link.a, true);
   fields.Text("b", link.b, true);
-  fields.Count("each", each, false, {1, kMostDevices});
+  fields.Count("each", each, false, {1, program::kMostDevices});
   Take(fields, "bytes_per_sec", link.bytes_per_sec, kLinkRates, status, true);
   Take(fields, "latency_sec", link.latency_sec, kDelays, status);
   Take(fields, "one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec, kLinkRates, status);
@@ -180,7 +180,7 @@ MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::S
   MeasuredTransfer transfer;
   JsonFields fields(json, path, status);
   fields.Word("what", ProfiledTransferNames(), transfer.what);
-  fields.Count("members", transfer.members, true, {1, kMostDevices});
+  fields.Count("members", transfer.members, true, {1, program::kMostDevices});
   fields.Choice("from", kOriginNames, transfer.from, true);
   fields.Text("source", transfer.source);
   fields.Number("within", transfer.within, false, kFactors);
@@ -200,7 +200,7 @@ void ReadDevices(JsonFields& fields, Machine& machine, absl::Status& status) {
     int count = 0;
     JsonFields many(*devices, "devices", status);
     many.Text("name", name, true);
-    many.Count("count", count, true, {1, kMostDevices});
+    many.Count("count", count, true, {1, program::kMostDevices});
     many.Finish();
     for (int d = 0; d < count; ++d) machine.devices.push_back(absl::StrCat(name, d));
   } else {
@@ -298,9 +298,9 @@ absl::Status CheckServer(const Machine& machine) {
 
 absl::Status Validate(const Machine& machine) {
   std::set<std::string> names(machine.devices.begin(), machine.devices.end());
-  if (machine.device_count() > kMostDevices) {
+  if (machine.device_count() > program::kMostDevices) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("devices: expected at most %d, found %d", kMostDevices, machine.device_count()));
+        absl::StrFormat("devices: expected at most %d, found %d", program::kMostDevices, machine.device_count()));
   }
   if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
   if (names.contains("host"))
@@ -426,7 +426,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
     machine.slower.push_back(ReadSlower(slower, path, status));
   });
   fields.Text("server", machine.server);
-  fields.Count("devices_per_host", machine.devices_per_host, false, {1, kMostDevices});
+  fields.Count("devices_per_host", machine.devices_per_host, false, {1, program::kMostDevices});
   ReadFittedTo(fields, machine.fitted_to, status);
   fields.Count("steps_in_flight", machine.steps_in_flight, false, {1, kMostSteps});
   fields.Finish();

@@ -58,16 +58,6 @@ absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProg
   return tensor;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> ReadAll(const LoadedProgram& loaded, StateKind kind) {
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : loaded.program().parameters) {
-    if (!Has(parameter, kind)) continue;
-    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, kind));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, StateKind kind,
                          absl::Span<const double> values) {
   std::vector<double> local;
@@ -116,22 +106,6 @@ absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKi
         absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
   }
   return matched;
-}
-
-absl::Status WriteAll(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
-  const Program& program = loaded.program();
-  ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
-  for (const NamedTensor* tensor : matched) {
-    if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
-    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
-                                                      program::ElementCount(tensor->shape), tensor->values.size()));
-  }
-  size_t next = 0;
-  for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, kind)) continue;
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, matched[next++]->values));
-  }
-  return absl::OkStatus();
 }
 
 int64_t BytesOf(const Program& program, const Parameter& parameter) {
@@ -253,22 +227,29 @@ absl::Status StartAverages(LoadedProgram& loaded) {
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind) {
-  return ReadAll(loaded, kind);
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : loaded.program().parameters) {
+    if (!Has(parameter, kind)) continue;
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, kind));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
 }
-absl::Status WriteTensors(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(loaded, kind, tensors);
-}
-absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const LoadedProgram& loaded) {
-  return ReadAll(loaded, StateKind::kValue);
-}
-absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const LoadedProgram& loaded) {
-  return ReadAll(loaded, StateKind::kMomentum);
-}
-absl::Status WriteParameters(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(loaded, StateKind::kValue, tensors);
-}
-absl::Status WriteMomenta(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors) {
-  return WriteAll(loaded, StateKind::kMomentum, tensors);
+
+absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors, StateKind kind) {
+  const Program& program = loaded.program();
+  ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
+  for (const NamedTensor* tensor : matched) {
+    if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
+                                                      program::ElementCount(tensor->shape), tensor->values.size()));
+  }
+  size_t next = 0;
+  for (const Parameter& parameter : program.parameters) {
+    if (!Has(parameter, kind)) continue;
+    RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, matched[next++]->values));
+  }
+  return absl::OkStatus();
 }
 
 int64_t StateBytes(const Program& program) {
@@ -314,7 +295,7 @@ void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKin
   copy.tensors.resize(next);
 }
 
-absl::Status ReadParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
+absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
   for (StateCopy::Tensor& tensor : copy.tensors) {
     if (tensor.parameter != parameter) continue;
     RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[parameter].pieces(tensor.kind), tensor));
@@ -322,9 +303,9 @@ absl::Status ReadParameter(const LoadedProgram& loaded, size_t parameter, StateC
   return absl::OkStatus();
 }
 
-absl::Status ReadState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds) {
+absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds) {
   MakeRoom(loaded.program(), copy, kinds);
-  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) RETURN_IF_ERROR(ReadParameter(loaded, p, copy));
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) RETURN_IF_ERROR(CopyParameter(loaded, p, copy));
   return absl::OkStatus();
 }
 
@@ -411,7 +392,7 @@ absl::Status CheckInitialized(const LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(*smallest, loaded, StateKind::kValue));
   if (std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; })) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
-      "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteParameters first",
+      "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteTensors first",
       smallest->name));
 }
 

@@ -56,28 +56,25 @@ absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed);
 // Sets averages to the parameters as they are now.
 absl::Status StartAverages(LoadedProgram& loaded);
 
-// Read one kind of state of every parameter that has it, in the Program's order. REQUIRES: synchronized.
-absl::StatusOr<std::vector<NamedTensor>> ReadParameters(const LoadedProgram& loaded);
-absl::StatusOr<std::vector<NamedTensor>> ReadMomenta(const LoadedProgram& loaded);
+// State is read and written as doubles, whole tensors at a time, by what looks at numbers (initialisation, verify, tests),
+// or as bytes in its own element type, by what keeps it (checkpoints, files of weights).
 
-absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind);
+// Reads, as doubles, one kind of state of every parameter that has it, in the Program's order. REQUIRES: synchronized.
+absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind = StateKind::kValue);
 
-// Write every copy of one kind of state of every parameter that has it. InvalidArgument that names the tensor where one is
+// Writes every copy of one kind of state of every parameter that has it. InvalidArgument that names the tensor where one is
 // missing, unknown or of another shape.
-absl::Status WriteParameters(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
-absl::Status WriteMomenta(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors);
-absl::Status WriteTensors(LoadedProgram& loaded, StateKind kind, absl::Span<const NamedTensor> tensors);
+absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors, StateKind kind = StateKind::kValue);
 
-// Copies the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no more memory
-// than the largest box that a device holds. REQUIRES: synchronized.
-absl::Status ReadState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
-// Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each ReadParameter then
-// reads all state that `copy` has of one of Program::parameters.
+// Copies the bytes of the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no
+// more memory than the largest box that a device holds. REQUIRES: synchronized.
+absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
+// Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each CopyParameter then
+// copies all state that `copy` has of one of Program::parameters.
 void MakeRoom(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
-absl::Status ReadParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
+absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
-// Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as
-// WriteParameters.
+// Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as WriteTensors.
 absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors);
 
 // Returns the bytes that a StateCopy of all state of `program` has.
@@ -94,7 +91,7 @@ absl::Status CheckFinite(const LoadedProgram& loaded);
 absl::Status CheckCopies(const LoadedProgram& loaded);
 
 // Returns FailedPrecondition where a parameter whose initial values are drawn is all zeros, as memory begins: neither
-// InitializeParameters nor WriteParameters was called. Looks only at the smallest such parameter. REQUIRES: synchronized.
+// InitializeParameters nor WriteTensors was called. Looks only at the smallest such parameter. REQUIRES: synchronized.
 absl::Status CheckInitialized(const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine

@@ -16,19 +16,27 @@ namespace {
 constexpr size_t kWarmUpSteps = 4;
 
 // The step times' quantile, without the first steps, which fault in memory, warm caches, and capture graphs.
-absl::Duration Quantile(std::vector<absl::Duration> times, double quantile) {
-  times.erase(times.begin(), times.begin() + std::min(kWarmUpSteps, times.size() / 3));
-  if (times.empty()) return absl::ZeroDuration();
-  std::sort(times.begin(), times.end());
-  const auto index = static_cast<size_t>(std::ceil(quantile * static_cast<double>(times.size()))) - 1;
-  return times[std::min(index, times.size() - 1)];
+absl::Duration Quantile(const std::vector<absl::Duration>& times, double part) {
+  std::vector<double> seconds;
+  for (size_t i = std::min(kWarmUpSteps, times.size() / 3); i < times.size(); ++i) {
+    seconds.push_back(absl::ToDoubleSeconds(times[i]));
+  }
+  return absl::Seconds(Percentile(std::move(seconds), part));
 }
 
-absl::Status NotFinite(absl::string_view where, const StepResult& result) {
+absl::Status NotFinite(absl::string_view where, const StepResult& result, absl::string_view advice) {
   const std::string device = result.not_finite_device < 0 ? "" : absl::StrFormat(" on device %d", result.not_finite_device);
-  return absl::OutOfRangeError(
-      absl::StrFormat("%s: the %s is not finite, in layer \"%s\"%s; all devices stopped; a smaller learning rate may help",
-                      where, result.not_finite, result.not_finite_layer, device));
+  return absl::OutOfRangeError(absl::StrFormat("%s: the %s is not finite, in layer \"%s\"%s; all devices stopped; %s", where,
+                                               result.not_finite, result.not_finite_layer, device, advice));
+}
+
+absl::Status NotFiniteInTraining(absl::string_view where, const StepResult& result) {
+  return NotFinite(where, result, "a smaller learning rate may help");
+}
+
+absl::Status NotFiniteInTest(int64_t batch, const StepResult& result) {
+  return NotFinite(absl::StrCat("test batch ", batch + 1), result,
+                   "its training may have diverged, or seen images that were scaled otherwise");
 }
 
 bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
@@ -276,7 +284,7 @@ class Training {
         ASSIGN_OR_RETURN(copy, options_.copies.begin(step));
         MakeRoom(program, *copy);
       }
-      return ReadParameter(executor_.loaded(), parameter, *copy);
+      return CopyParameter(executor_.loaded(), parameter, *copy);
     }));
     if (copy == nullptr) return absl::OkStatus();  // a Program without state: nothing was copied
     copied_before_ = step;
@@ -294,14 +302,16 @@ class Training {
     report_.step_times.push_back(now - last_);
     last_ = now;
     const int64_t step = steps_done();
-    if (!result.not_finite.empty() && !options_.skips_not_finite) return NotFinite(absl::StrCat("step ", step + 1), result);
+    if (!result.not_finite.empty() && !options_.skips_not_finite)
+      return NotFiniteInTraining(absl::StrCat("step ", step + 1), result);
     const bool is_skipped = result.not_finite_device >= 0;  // by its gradients, at which alone the gate looks
     report_.skipped_steps += is_skipped;
     skipped_in_a_row_ = is_skipped ? skipped_in_a_row_ + 1 : 0;
     if (skipped_in_a_row_ == std::min(options_.steps, kMostSkippedInARow)) {
-      return NotFinite(absl::StrFormat("%s %d steps were skipped; in the last",
-                                       skipped_in_a_row_ == options_.steps ? "all" : "the last", skipped_in_a_row_),
-                       result);
+      return NotFiniteInTraining(
+          absl::StrFormat("%s %d steps were skipped; in the last", skipped_in_a_row_ == options_.steps ? "all" : "the last",
+                          skipped_in_a_row_),
+          result);
     }
     report_.losses.push_back(result.loss);
     if (step == copied_before_) AddHeldUp();
@@ -359,7 +369,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   absl::Status status;
   auto collect = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor));
-    if (!result.not_finite.empty()) return NotFinite(absl::StrCat("test batch ", batches), result);
+    if (!result.not_finite.empty()) return NotFiniteInTest(batches, result);
     ++batches;
     loss_sum += result.loss * static_cast<double>(result.labels);
     report.count += result.labels;

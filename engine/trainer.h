@@ -48,8 +48,8 @@ inline constexpr int64_t kMostSkippedInARow = 100;
 
 struct TrainOptions {
   // Where this run goes on with another (TrainReport::end, RestoreCheckpoint): samples, learning rates and random numbers
-  // are those that the other run's next steps would have. Of a position made by hand `sample` says where its samples begin,
-  // whatever its step; the loss is not read.
+  // are those that the other run's next steps would have. A position made by hand may combine any step with any sample; its
+  // loss is ignored.
   RunPosition from{};
   int64_t steps = 1;  // from there, at least 1
   uint64_t seed = 1;  // < 2^53

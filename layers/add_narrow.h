@@ -5,9 +5,8 @@
 // Backward: dx_0 = dy, dx_1[n,c,…] = dy[n,c,…] for c < C_1.
 // Cost       one flop for each element of x_1, and a copy of the channels that it lacks; a copy backward.
 // Strategies replicate, batch: without communication. None that cuts the channels.
-// Errors     InvalidArgument where there are not two inputs that are alike but for their channels, of which the second has
-// no
-//            more.
+// Errors     InvalidArgument unless there are two inputs that are alike but for their channels, of which the second has at
+//            most as many as the first.
 // Numerics   in f32 or, with the reference kernels, f64; rounded once.
 // Source     He et al. 2015, arXiv:1512.03385, section 3.3: the shortcut without parameters, "option A".
 #ifndef COLONNADE_LAYERS_ADD_NARROW_H_

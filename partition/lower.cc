@@ -18,7 +18,7 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr int kOtherStages = 2;  // tasks and waits; Verify comes last
+constexpr int kPassesOnTasks = 2;  // emission and waits; Verify comes last
 
 struct LoweringPass {
   const char* name;
@@ -99,12 +99,12 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
 
 namespace {
 
-// Tells of one more stage that is done.
-class Stages {
+// Tells of each pass that is done.
+class PassProgress {
  public:
-  explicit Stages(const LowerOptions& options) : options_(options) {}
+  explicit PassProgress(const LowerOptions& options) : options_(options) {}
   void Next() {
-    if (options_.progress) options_.progress(++done_, static_cast<int>(std::size(kPasses)) + kOtherStages);
+    if (options_.progress) options_.progress(++done_, static_cast<int>(std::size(kPasses)) + kPassesOnTasks);
   }
 
  private:
@@ -114,7 +114,7 @@ class Stages {
 
 // The actions of a step, ready to be emitted. It keeps references to its arguments.
 absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options,
-                                        Stages& stages) {
+                                        PassProgress& progress) {
   RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
@@ -131,19 +131,19 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   for (const LoweringPass& pass : kPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));
-    stages.Next();
+    progress.Next();
   }
   return lowering;
 }
 
 absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph, const Plan& plan,
                                                  const LowerOptions& options) {
-  Stages stages(options);
-  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, stages));
+  PassProgress progress(options);
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, progress));
   program::Program program = EmitTasks(lowering);
-  stages.Next();
+  progress.Next();
   RETURN_IF_ERROR(AssignWaits(program));
-  stages.Next();
+  progress.Next();
   return program;
 }
 
@@ -152,10 +152,12 @@ absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph
 absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
                                                               const LowerOptions& options,
                                                               const KindOfDevices& kind_of_devices) {
-  Stages stages(options);
-  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, stages));
+  PassProgress progress(options);
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, progress));
   program::Representatives representatives = EmitRepresentatives(lowering, kind_of_devices);
+  progress.Next();
   RETURN_IF_ERROR(AssignWaits(representatives.program));
+  progress.Next();
   return representatives;
 }
 

@@ -25,7 +25,8 @@ namespace colonnade::partition {
 struct UpdateOptions {
   program::Optimizer optimizer = program::Sgd{};
   double weight_decay = 0;
-  // Biases, and what scales and shifts in a normalisation, do not decay, and have no factor of Lars.
+  // true: weight decay, and the factor of Lars on the rate, are of weights alone, not of biases, nor of what scales and
+  // shifts in a normalisation.
   bool decays_weights_alone = false;
   double clip_norm = 0;                         // that of all gradients together is at most this; 0: no bound
   double average_decay = 0;                     // of the average that is kept of each trained parameter; 0: none is
@@ -51,7 +52,7 @@ struct LowerOptions {
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
-  std::function<void(int done, int stages)> progress{};  // told after each stage of lowering
+  std::function<void(int done, int passes)> progress{};  // called after each lowering pass
 
   int64_t samples_at_once() const { return global_batch / micro_batches; }
 };
@@ -65,8 +66,8 @@ absl::Status CheckMicroBatches(const LowerOptions& options);
 // training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
-// A number for devices that meet, in member order, or for one: where it is different, they do not take the same time to do
-// the same.
+// Maps the devices that meet in a transfer, in member order, or a single device, to a number. Equal numbers promise that
+// they take equal time for equal work.
 using KindOfDevices = std::function<int(const std::vector<int>& devices)>;
 
 // What planners and predictions simulate: one device of each kind, with what it does in the Program of Lower; not verified.

@@ -50,14 +50,14 @@ absl::Status ParseMesh(const Json& value, Mesh& mesh) {
       return Wrong("mesh", kExpected, Found(axis));
     }
     program::MeshAxis parsed{axis["name"].get<std::string>(), axis["size"].get<int64_t>()};
-    if (parsed.size < 1 || parsed.size > program::kMaxDevices) {
-      return Wrong("mesh", absl::StrFormat("a size from 1 to %d", program::kMaxDevices), Found(axis));
+    if (parsed.size < 1 || parsed.size > program::kMostDevices) {
+      return Wrong("mesh", absl::StrFormat("a size from 1 to %d", program::kMostDevices), Found(axis));
     }
     if (!names.insert(parsed.name).second) return Wrong("mesh", "axes of different names", Found(axis));
     mesh.axes.push_back(std::move(parsed));
     positions *= mesh.axes.back().size;
-    if (positions > program::kMaxDevices) {
-      return Wrong("mesh", absl::StrFormat("at most %d devices", program::kMaxDevices), Found(value));
+    if (positions > program::kMostDevices) {
+      return Wrong("mesh", absl::StrFormat("at most %d devices", program::kMostDevices), Found(value));
     }
   }
   return absl::OkStatus();
@@ -169,11 +169,21 @@ const char* Name(Reduction reduction) {
   return "";
 }
 
+namespace {
+constexpr Reduction kReductions[] = {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster};
+}  // namespace
+
 std::optional<Reduction> ReductionFromName(absl::string_view name) {
-  for (Reduction r : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+  for (Reduction r : kReductions) {
     if (name == absl::string_view(Name(r))) return r;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> ReductionNames() {
+  std::vector<std::string> names;
+  for (Reduction r : kReductions) names.emplace_back(Name(r));
+  return names;
 }
 
 void PlanSettings::ApplyTo(Plan& plan) const {

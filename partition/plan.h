@@ -28,6 +28,7 @@ enum class Reduction {
 };
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
+std::vector<std::string> ReductionNames();  // all of them
 
 inline constexpr int64_t kLeastPieceBytes = 1024;  // smaller ones are all overhead, or less than backends align to
 inline constexpr int kMostTransferParts = 64;

@@ -36,9 +36,9 @@ absl::Status CheckNotStopped(const PlannerOptions& options) {
 
 bool IsBetter(const Candidate& a, const Candidate& b) { return Precedes(a, b, kBetter); }
 
-absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan) { return Judge(plan, /*spends=*/true); }
+absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan) { return JudgeOnce(plan, /*spends=*/true); }
 
-absl::StatusOr<Candidate> PlanJudge::JudgeInAnyCase(const Plan& plan) { return Judge(plan, /*spends=*/false); }
+absl::StatusOr<Candidate> PlanJudge::JudgeWithoutSpending(const Plan& plan) { return JudgeOnce(plan, /*spends=*/false); }
 
 bool PlanJudge::IsSpent(double part) const {
   return spent_judgements_ >= part * options_.most_judgements ||
@@ -56,13 +56,13 @@ std::string PlanJudge::KeyOf(Plan plan) {
   return PlanToJson(plan);
 }
 
-absl::StatusOr<Candidate> PlanJudge::Judge(Plan plan, bool spends) {
+absl::StatusOr<Candidate> PlanJudge::JudgeOnce(Plan plan, bool spends) {
   options_.settings.ApplyTo(plan);
   const std::string key = KeyOf(plan);
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) return known->second.candidate;
   RETURN_IF_ERROR(CheckNotStopped(options_));
-  ASSIGN_OR_RETURN(const Judged judged, Made(plan));
+  ASSIGN_OR_RETURN(const Judged judged, LowerAndJudge(plan));
   if (spends) {
     ++spent_judgements_;
     spent_tasks_ += judged.tasks;
@@ -74,11 +74,11 @@ absl::StatusOr<Candidate> PlanJudge::Judge(Plan plan, bool spends) {
 }
 
 // Micro-batches are alike: where there are many, each takes as long as the third.
-absl::StatusOr<PlanJudge::Judged> PlanJudge::Made(const Plan& plan) const {
+absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) const {
   const int64_t micro_batches = options_.lower.micro_batches;
-  if (micro_batches <= kMostMicroBatchesJudged) return MadeOf(plan, micro_batches);
-  ASSIGN_OR_RETURN(const Judged of_two, MadeOf(plan, 2));
-  ASSIGN_OR_RETURN(Judged of_all, MadeOf(plan, 3));
+  if (micro_batches <= kMostMicroBatchesJudged) return LowerAndJudgeIn(plan, micro_batches);
+  ASSIGN_OR_RETURN(const Judged of_two, LowerAndJudgeIn(plan, 2));
+  ASSIGN_OR_RETURN(Judged of_all, LowerAndJudgeIn(plan, 3));
   of_all.tasks += of_two.tasks;
   const Judgement& two = of_two.candidate.judgement;
   Judgement& all = of_all.candidate.judgement;
@@ -88,7 +88,7 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::Made(const Plan& plan) const {
   return of_all;
 }
 
-absl::StatusOr<PlanJudge::Judged> PlanJudge::MadeOf(const Plan& plan, int64_t micro_batches) const {
+absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, int64_t micro_batches) const {
   LowerOptions lower = options_.lower;
   lower.micro_batches = micro_batches;
   lower.global_batch = samples_ * micro_batches;

@@ -30,7 +30,7 @@ class PlanJudge {
   // names alone are one.
   absl::StatusOr<Candidate> Judge(const Plan& plan);
   // Does the same for a plan that is never left out: it spends nothing.
-  absl::StatusOr<Candidate> JudgeInAnyCase(const Plan& plan);
+  absl::StatusOr<Candidate> JudgeWithoutSpending(const Plan& plan);
 
   // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it is
   // the plan of a candidate.
@@ -50,9 +50,9 @@ class PlanJudge {
     int64_t tasks = 0;  // of one of the devices that were lowered to judge it, on the average
   };
   static std::string KeyOf(Plan plan);
-  absl::StatusOr<Judged> Made(const Plan& plan) const;
-  absl::StatusOr<Judged> MadeOf(const Plan& plan, int64_t micro_batches) const;
-  absl::StatusOr<Candidate> Judge(Plan plan, bool spends);
+  absl::StatusOr<Judged> LowerAndJudge(const Plan& plan) const;
+  absl::StatusOr<Judged> LowerAndJudgeIn(const Plan& plan, int64_t micro_batches) const;
+  absl::StatusOr<Candidate> JudgeOnce(Plan plan, bool spends);
   double PartSpent() const;
 
   const layers::LayerGraph& graph_;

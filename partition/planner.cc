@@ -69,7 +69,7 @@ class Search {
           refused_ = plan.status();
           continue;
         }
-        RETURN_IF_ERROR(judge_.JudgeInAnyCase(*plan).status());
+        RETURN_IF_ERROR(judge_.JudgeWithoutSpending(*plan).status());
       }
     }
     named_ = judge_.candidates();
@@ -142,7 +142,7 @@ class Search {
           Plan plan = named.plan;
           plan.reduction = reduction;
           plan.bucket_bytes = bytes;
-          RETURN_IF_ERROR(judge_.JudgeInAnyCase(plan).status());
+          RETURN_IF_ERROR(judge_.JudgeWithoutSpending(plan).status());
         }
       }
     }

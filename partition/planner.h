@@ -45,7 +45,7 @@ struct PlannerOptions {
   int devices = 1;
   LowerOptions lower;
   PlanSettings settings{};                                         // of every plan, so that nothing else of it is tried
-  std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // where so many are at work
+  std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // of steps on so many devices
   std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
   KindOfDevices kind_of_devices = nullptr;  // absent: all are alike
   int64_t memory_bytes = 0;                 // of each device; 0: no limit

@@ -20,7 +20,7 @@ std::set<int> CutDims(const Placement& p) {
   return {};
 }
 
-bool Meet(const std::set<int>& a, const std::set<int>& b) {
+bool Intersect(const std::set<int>& a, const std::set<int>& b) {
   for (int d : a) {
     if (b.contains(d)) return true;
   }
@@ -29,7 +29,7 @@ bool Meet(const std::set<int>& a, const std::set<int>& b) {
 
 // The table's direct entries.
 std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
-  if (from.sections != to.sections && Meet(CutDims(from), CutDims(to))) return std::nullopt;
+  if (from.sections != to.sections && Intersect(CutDims(from), CutDims(to))) return std::nullopt;
   if (!from.sections.empty() && !to.sections.empty()) return std::nullopt;
   const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;
   const bool from_channels = from.kind == Kind::kSplit && from.dim == 1;
@@ -77,7 +77,7 @@ std::vector<bool> AxesToOpen(const Mesh& mesh, const TensorPlacement& from, cons
     std::set<int> changed = CutDims(from[a]);
     changed.merge(CutDims(to[a]));
     for (int b = a + 1; b < count; ++b) {
-      if (mesh.axes[b].size > 1 && Meet(CutDims(from[b]), changed)) open[b] = true;
+      if (mesh.axes[b].size > 1 && Intersect(CutDims(from[b]), changed)) open[b] = true;
     }
   }
   return open;

@@ -154,7 +154,7 @@ class Walk {
   static void Collect(const std::vector<Past>& past, const Location& location, bool in_step_before,
                       std::vector<TaskId>& predecessors) {
     for (const Past& p : past) {
-      if (p.in_step_before == in_step_before && Meet(p.location, location)) predecessors.push_back(p.task);
+      if (p.in_step_before == in_step_before && ShareElements(p.location, location)) predecessors.push_back(p.task);
     }
   }
 
@@ -178,7 +178,7 @@ Dependencies DeriveDependencies(const Program& program, const DeviceClasses& cla
 }
 
 bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b) {
-  return (Writes(a.access) || Writes(b.access)) && Meet(Locate(program, a), Locate(program, b));
+  return (Writes(a.access) || Writes(b.access)) && ShareElements(Locate(program, a), Locate(program, b));
 }
 
 HappensBefore::HappensBefore(const Program& program) : HappensBefore(program, DeviceClasses::EachApart(program)) {}

@@ -20,7 +20,7 @@ Location Locate(const Program& program, BufferId buffer, const Region& region) {
   }
 }
 
-bool Meet(const Location& a, const Location& b) {
+bool ShareElements(const Location& a, const Location& b) {
   if (a.root != b.root) return false;
   if (a.member == b.member) return Overlaps(a.region, b.region);
   return a.member == Location::kParts || b.member == Location::kParts;

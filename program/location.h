@@ -21,7 +21,7 @@ Location Locate(const Program& program, BufferId buffer, const Region& region);
 inline Location Locate(const Program& program, const BufferUse& use) { return Locate(program, use.buffer, use.region); }
 
 // True if the two share an element. Parts and members of one bucket always do: where a member lies is the backend's.
-bool Meet(const Location& a, const Location& b);
+bool ShareElements(const Location& a, const Location& b);
 
 // True if `outer` certainly holds every element of `inner`.
 bool Covers(const Program& program, const Location& outer, const Location& inner);

@@ -3,6 +3,8 @@
 #define COLONNADE_PROGRAM_SGD_H_
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "program/host_device.h"
@@ -18,6 +20,14 @@ inline constexpr SgdForm kSgdForms[] = {SgdForm::kKrizhevsky, SgdForm::kPyTorch,
 
 inline const char* Name(SgdForm form) {
   return form == SgdForm::kKrizhevsky ? "krizhevsky" : form == SgdForm::kPyTorch ? "pytorch" : "nesterov";
+}
+
+// Nothing where none has that name.
+inline std::optional<SgdForm> SgdFormFromName(std::string_view name) {
+  for (SgdForm form : kSgdForms) {
+    if (name == Name(form)) return form;
+  }
+  return std::nullopt;
 }
 
 template <class T>

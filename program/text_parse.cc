@@ -145,8 +145,8 @@ class Parser {
       MeshAxis axis{line.Word()};
       line.Expect(":");
       axis.size = line.Int();
-      if (axis.size < 1 || axis.size > kMaxDevices || (devices *= axis.size) > kMaxDevices) {
-        line.Fail(absl::StrCat("a mesh of 1 to ", kMaxDevices, " devices before this"));
+      if (axis.size < 1 || axis.size > kMostDevices || (devices *= axis.size) > kMostDevices) {
+        line.Fail(absl::StrCat("a mesh of 1 to ", kMostDevices, " devices before this"));
       }
       program_.mesh.push_back(std::move(axis));
     } while (line.Accept(","));

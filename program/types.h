@@ -14,7 +14,7 @@
 namespace colonnade::program {
 
 // The most devices of a Program, and so of plans and machine profiles.
-inline constexpr int kMaxDevices = 1 << 12;
+inline constexpr int kMostDevices = 1 << 12;
 
 enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 

@@ -34,7 +34,7 @@ class Operands {
       for (size_t j = i + 1; j < order_.size() && MayMeet(places_[order_[i]], places_[order_[j]]); ++j) {
         const auto [first, second] = std::minmax(order_[i], order_[j]);
         if (!Writes(task_.uses[first].access) && !Writes(task_.uses[second].access)) continue;
-        if (Meet(places_[first], places_[second])) return std::pair(first, second);
+        if (ShareElements(places_[first], places_[second])) return std::pair(first, second);
       }
     }
     return std::nullopt;

@@ -139,8 +139,8 @@ absl::Status CheckBuffers(const Program& program) {
 absl::Status CheckMeshAndGroups(const Program& program) {
   int64_t devices = 1;
   for (const MeshAxis& axis : program.mesh) {
-    if (axis.size < 1 || axis.size > kMaxDevices || (devices *= axis.size) > kMaxDevices) {
-      return Broken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMaxDevices,
+    if (axis.size < 1 || axis.size > kMostDevices || (devices *= axis.size) > kMostDevices) {
+      return Broken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ", kMostDevices,
                     " devices");
     }
   }

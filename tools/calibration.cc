@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cpu/backend.h"
+#include "cpu/threads/cores.h"
+#include "engine/precision.h"
 #include "partition/named_plans.h"
 #include "program/op_traits.h"
 #include "program/rounding.h"
@@ -69,12 +71,12 @@ CalibrationTarget CpuTarget(int devices, const KernelChoice& choice) {
   machine.kernels = choice.kernels;
   machine.precision = choice.precision;
   machine.description = absl::StrFormat("this machine, as %d CPU devices on %d cores; %s kernels in %s", devices,
-                                        CoreCount(), choice.kernels, choice.precision);
-  machine.cores = {static_cast<double>(CoreCount()), Origin::kMeasured, "cores that the process may use"};
+                                        cpu::UsableCores(), choice.kernels, choice.precision);
+  machine.cores = {static_cast<double>(cpu::UsableCores()), Origin::kMeasured, "cores that the process may use"};
   const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   machine.memory_bytes = {pages * page / devices, Origin::kMeasured, "memory of the machine, in equal parts"};
   return {.devices = devices,
-          .dtype = choice.precision == "bf16" ? program::DType::kBF16 : program::DType::kF32,
+          .dtype = engine::DTypeOf(choice.precision),
           .make_backend = [kernels = *cpu::KernelsFromName(choice.kernels)](
                               int of) { return cpu::MakeCpuBackend({.devices = of, .kernels = kernels}); },
           .make_mover = CpuDevices,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "engine/precision.h"
 #include "engine/simulator.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
@@ -90,11 +91,7 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
 
 // Rates that were fitted to a step are of its element type.
 void SetPrecision(engine::Machine& machine, program::DType dtype) {
-  if (dtype == program::DType::kBF16) {
-    machine.precision = "bf16";
-  } else if (machine.precision == "bf16") {
-    machine.precision = "fp32";
-  }
+  if (engine::DTypeOf(machine.precision) != dtype) machine.precision = engine::PrecisionOf(dtype);
 }
 
 // The fit can be repeated from the profile alone where it is to one step of one device in fp32.

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "engine/simulator.h"
+#include "engine/statistics.h"
 #include "engine/uncertainty.h"
 #include "program/status_macros.h"
-#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -43,7 +43,7 @@ double PartOf(const std::vector<std::vector<double>>& draws, Predicate predicate
 Interval DrawnSteps::Of(size_t program) const {
   std::vector<double> seconds;
   for (const std::vector<double>& draw : seconds_) seconds.push_back(draw[program]);
-  return {Percentile(seconds, kLow), Percentile(seconds, kHigh)};
+  return {engine::Percentile(seconds, kLow), engine::Percentile(seconds, kHigh)};
 }
 
 double DrawnSteps::PartInOrder(absl::Span<const double> nominal) const {

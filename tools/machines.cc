@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "data/image_listing.h"
+#include "data/user_cache.h"
 #include "engine/io/file.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"

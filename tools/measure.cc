@@ -7,15 +7,9 @@
 #include <utility>
 
 #include "cpu/backend.h"
-#include "cpu/threads/cores.h"
-#include "data/formats.h"
-#include "data/pipeline.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
-#include "engine/trainer.h"
-#include "models/models.h"
-#include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
 
@@ -55,8 +49,6 @@ class Stopwatch {
 };
 
 }  // namespace
-
-int CoreCount() { return cpu::UsableCores(); }
 
 absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                              const partition::LowerOptions& lower,
@@ -136,49 +128,6 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    cpu::MakeCpuBackend({.devices = program.device_count, .kernels = kernels}));
   return backend->MemoryOf(program);
-}
-
-absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_name, int devices, int64_t steps,
-                                                      int64_t every, int64_t batch) {
-  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel("two_column"));
-  ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel("two_column", {}));
-  ASSIGN_OR_RETURN(partition::Plan plan,
-                   partition::NamedPlan(plan_name, graph, {.devices = devices, .global_batch = batch}));
-  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> train_set, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
-  ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> test_set, data::OpenSamples("digits", data::SplitOf::kTest, {}));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<data::Pipeline> samples,
-      data::Pipeline::Create(std::move(train_set), {.augment = {.cropping = data::Cropping::kPadded, .pad = 1}}));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<data::Pipeline> tests,
-      data::Pipeline::Create(std::move(test_set), {.shuffle = false, .once = true, .moments = samples->moments()}));
-  partition::LowerOptions lower{
-      .global_batch = batch,
-      .pixels = samples->scaling(),
-      .update = {.optimizer = program::Sgd{.momentum = model->momentum}, .weight_decay = model->weight_decay}};
-  ASSIGN_OR_RETURN(program::Program train_program, partition::Lower(graph, plan, lower));
-  lower.mode = program::Mode::kEval;
-  ASSIGN_OR_RETURN(program::Program eval_program, partition::Lower(graph, plan, lower));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, cpu::MakeCpuBackend({.devices = devices}));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> train, engine::Executor::Create(train_program, *backend));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> eval, engine::Executor::Create(eval_program, *backend));
-  RETURN_IF_ERROR(engine::InitializeParameters(train->loaded(), 1));
-  std::vector<ErrorPoint> errors;
-  ErrorPoint point;
-  engine::RunPosition at;
-  for (int64_t step = 0; step <= steps; step += every) {
-    ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, *tests));
-    point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples->size());
-    point.error = 1 - tested.top1();
-    errors.push_back(point);
-    if (step == steps) break;
-    ASSIGN_OR_RETURN(
-        engine::TrainReport report,
-        engine::Train(*train, *samples, {.from = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
-    at = report.end;
-    point.seconds += absl::ToDoubleSeconds(report.elapsed);
-  }
-  return errors;
 }
 
 }  // namespace colonnade::tools

@@ -1,4 +1,4 @@
-// Real runs on this machine: steps of a plan, and a training run's error by update.
+// Real runs on this machine: the steps of a plan.
 #ifndef COLONNADE_TOOLS_MEASURE_H_
 #define COLONNADE_TOOLS_MEASURE_H_
 
@@ -19,8 +19,6 @@
 #include "partition/plan.h"
 
 namespace colonnade::tools {
-
-int CoreCount();
 
 // The time that something took: on the clock, and summed over all processors.
 struct Spent {
@@ -71,16 +69,6 @@ class StepMeter {
 // Returns the bytes that the CPU backend would take for `program`, by device.
 absl::StatusOr<std::vector<engine::DeviceMemory>> PredictCpuMemory(const program::Program& program,
                                                                    cpu::CpuOptions::Kernels kernels = {});
-
-// The share of test digits that were wrong after so much training.
-struct ErrorPoint {
-  double epochs = 0, seconds = 0;  // of training, tests left out
-  double error = 0;
-};
-// Trains two_column on the embedded digits, under a named plan on CPU devices. Returns its errors before training and after
-// every `every` steps.
-absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan, int devices, int64_t steps, int64_t every,
-                                                      int64_t batch);
 
 }  // namespace colonnade::tools
 

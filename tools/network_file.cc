@@ -18,6 +18,7 @@
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/json_fields.h"
+#include "engine/learning_rate.h"
 #include "layers/traits.h"
 #include "nlohmann/json.hpp"
 #include "program/json_text.h"
@@ -244,6 +245,9 @@ void ReadRecipe(JsonFields& fields, models::ModelInfo& info, absl::Status& statu
   JsonFields object(*recipe, "training", status);
   for (const RecipeNumber& number : kRecipe) object.Number(number.name, info.*number.value, false, number.bounds);
   object.Text("lr_policy", info.lr_policy);
+  if (!engine::ParseLearningRatePolicy(info.lr_policy).has_value()) {
+    object.Fail("lr_policy", engine::kLearningRatePolicies, *object.Find("lr_policy"));
+  }
   object.Flag("shifts_images", info.shifts_images);
   object.Finish();
 }

@@ -4,8 +4,8 @@
 
 #include "engine/cost_model.h"
 #include "engine/machine_quantities.h"
+#include "engine/statistics.h"
 #include "program/op_traits.h"
-#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -64,13 +64,13 @@ constexpr size_t kFewestTimes = 4;  // of which quartiles say something
 // Of those that are known.
 double MedianFactor(std::vector<double> factors) {
   std::erase(factors, 0.0);
-  return Median(std::move(factors));
+  return engine::Median(std::move(factors));
 }
 
 }  // namespace
 
 double FactorOfTimes(const std::vector<double>& seconds) {
-  return seconds.size() < kFewestTimes ? 0 : std::min(FactorOfMiddleHalf(seconds), engine::kFactors.most);
+  return seconds.size() < kFewestTimes ? 0 : std::min(engine::FactorOfMiddleHalf(seconds), engine::kFactors.most);
 }
 
 void Observations::AddRun(const Run& run) {
@@ -78,7 +78,7 @@ void Observations::AddRun(const Run& run) {
   AddHost(run);
   AddRatios(run);
   const std::vector<Meeting> meetings = program::Meetings(program).all();
-  const std::vector<size_t> steps = WithoutTheLongest(run.step_seconds);
+  const std::vector<size_t> steps = engine::WithoutTheLongest(run.step_seconds);
   for (size_t step : steps) {
     const std::vector<engine::TaskTime>& times = run.times[step];
     for (const Task& task : program.tasks) {
@@ -92,7 +92,7 @@ void Observations::AddRun(const Run& run) {
 void Observations::AddOverlapped(const Run& run) {
   AddHost(run);
   const std::vector<Meeting> meetings = program::Meetings(run.program).all();
-  for (size_t step : WithoutTheLongest(run.step_seconds)) {
+  for (size_t step : engine::WithoutTheLongest(run.step_seconds)) {
     AddGaps(run.program, run.times[step]);
     AddOverlaps(run.program, meetings, run.times[step]);
   }
@@ -100,7 +100,7 @@ void Observations::AddOverlapped(const Run& run) {
 void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
 
 HostFit Observations::host() const { return FitHostTerms(hosts_); }
-double Observations::launch_sec() const { return std::max(0.0, Median(gaps_)); }
+double Observations::launch_sec() const { return std::max(0.0, engine::Median(gaps_)); }
 double Observations::launch_within() const { return FactorOfTimes(gaps_); }
 double Observations::skew() const {
   double way_sec = 0, waited_sec = 0;
@@ -112,7 +112,7 @@ double Observations::skew_within() const {
   for (const Waits& of_run : waits_) skews.push_back(of_run.waited_sec / of_run.way_sec);
   return FactorOfTimes(skews);
 }
-double Observations::handoff_sec() const { return std::max(0.0, Mean(handoffs_) - launch_sec()); }
+double Observations::handoff_sec() const { return std::max(0.0, engine::Mean(handoffs_) - launch_sec()); }
 double Observations::handoff_within() const { return FactorOfTimes(handoffs_); }
 
 // What an op takes alone is the time that it had for itself and what it did of its work beside transfers.
@@ -122,7 +122,7 @@ std::optional<double> Observations::overlap_slowdown() const {
   for (const auto& [key, runs] : beside_) {
     const auto alone = tasks_.find(key);
     if (alone == tasks_.end()) continue;
-    const double alone_sec = Mean(SecondsOnTheFastest(alone->second, slowness));
+    const double alone_sec = engine::Mean(SecondsOnTheFastest(alone->second, slowness));
     for (const Beside& run : runs) {
       common_sec += run.common_sec / SlownessOf(run.device, slowness);
       done_sec += alone_sec - (run.seconds - run.common_sec) / SlownessOf(run.device, slowness);
@@ -143,7 +143,7 @@ std::vector<double> Observations::Slowness() const {
       is_faster = is_faster && of_run.upper_quartile < 1;
     }
     slowness.resize(device + 1, 1);
-    if (is_slower || is_faster) slowness[device] = Median(std::move(medians));
+    if (is_slower || is_faster) slowness[device] = engine::Median(std::move(medians));
   }
   const double least = *std::min_element(slowness.begin(), slowness.end());
   for (double& of_device : slowness) of_device = std::min(of_device / least, engine::kFactors.most);
@@ -170,7 +170,7 @@ std::vector<OpRate> Observations::Rates() const {
     const double work = seen.flops > 0 ? seen.flops : seen.bytes;
     if (work <= 0) continue;
     const std::vector<double> seconds = SecondsOnTheFastest(seen, slowness);
-    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / Mean(seconds)});
+    rate.points.push_back({.shape = {n, c, k, r, p, groups}, .devices = devices, .rate = work / engine::Mean(seconds)});
     factors[op].push_back(FactorOfTimes(seconds));
   }
   std::vector<OpRate> rates;
@@ -189,7 +189,7 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
         .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
     std::vector<double> factors;
     for (const auto& [bytes, seconds] : by_bytes) {
-      transfer.points.emplace_back(bytes, Mean(seconds));
+      transfer.points.emplace_back(bytes, engine::Mean(seconds));
       factors.push_back(FactorOfTimes(seconds));
     }
     transfer.within = MedianFactor(std::move(factors));
@@ -208,7 +208,7 @@ void Observations::AddHost(const Run& run) {
   hosts_.push_back({.devices = static_cast<double>(program.device_count),
                     .images = engine::ImagesOf(program),
                     .tasks = static_cast<double>(program.tasks.size()),
-                    .seconds = Median({run.host_seconds.begin(), run.host_seconds.end()})});
+                    .seconds = engine::Median({run.host_seconds.begin(), run.host_seconds.end()})});
 }
 
 // By device, its computations and what device 0 does like them: the i-th of a kind and shape is like the i-th.
@@ -240,7 +240,8 @@ void Observations::AddRatios(const Run& run) {
       }
       if (std::min(own, first) > absl::ZeroDuration()) ratios.push_back(absl::FDivDuration(own, first));
     }
-    if (!ratios.empty()) ratios_[d].push_back({Percentile(ratios, 0.25), Median(ratios), Percentile(ratios, 0.75)});
+    if (!ratios.empty())
+      ratios_[d].push_back({engine::Percentile(ratios, 0.25), engine::Median(ratios), engine::Percentile(ratios, 0.75)});
   }
 }
 
@@ -297,10 +298,10 @@ void Observations::AddSkew(const program::Program& program, const std::vector<Me
       }
     }
     double way = 0;
-    for (const std::vector<double>& of_side : ways) way = std::max(way, Mean(of_side));
+    for (const std::vector<double>& of_side : ways) way = std::max(way, engine::Mean(of_side));
     waits.way_sec += way;
     const double as_two = engine::MeanOfLargest(2) / engine::MeanOfLargest(static_cast<int>(ways.size()));
-    waits.waited_sec += as_two * (Mean(longest) - way);
+    waits.waited_sec += as_two * (engine::Mean(longest) - way);
   }
   if (waits.way_sec > 0) waits_.push_back(waits);
 }

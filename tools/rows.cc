@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/json_fields.h"
+#include "engine/precision.h"
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
@@ -24,15 +25,11 @@ constexpr int kDeepest = 8;
 constexpr double kSecondsPerDay = 86400;
 constexpr double kMomentum = 0.9, kWeightDecay = 5e-4;
 
-constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, engine::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6},
+constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, program::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6},
     kTimesTaken{1e-6, 1e12};
 
 enum class Scaling { kStrong, kWeak };
-enum class Precision { kF32, kBF16 };
 constexpr const char* kScalings[] = {"strong", "weak"};
-constexpr const char* kReductions[] = {"all-reduce", "sharded", "master"};
-constexpr const char* kDTypes[] = {"fp32", "bf16"};
-constexpr program::DType kDTypeOf[] = {program::DType::kF32, program::DType::kBF16};
 constexpr const char* kTimes[] = {"step_ms", "images_per_sec", "days"};
 
 std::vector<std::string> PlanNamesWithAuto() {
@@ -52,9 +49,15 @@ struct Defaults {
   std::string model;
   int64_t batch = 0;
   Scaling scaling = Scaling::kStrong;
-  Precision precision = Precision::kF32;
+  program::DType dtype = program::DType::kF32;
   int64_t batch_norm_samples = 0;
 };
+
+program::DType ReadDType(JsonFields& fields, program::DType otherwise) {
+  std::string precision = engine::PrecisionOf(otherwise);
+  if (fields.Find("dtype") != nullptr) fields.Word("dtype", {"fp32", "bf16"}, precision);
+  return engine::DTypeOf(precision);
+}
 
 // The time of a row, of which it states one form at most.
 double ReadTime(JsonFields& fields, const RowTable& table, int64_t global_batch, const JsonFields::Json& json,
@@ -99,12 +102,13 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
   Scaling scaling = defaults.scaling;
   fields.Choice("scaling", kScalings, scaling);
   if (scaling == Scaling::kWeak) row.global_batch *= row.devices;
-  Precision precision = defaults.precision;
-  fields.Choice("dtype", kDTypes, precision);
-  row.dtype = kDTypeOf[static_cast<int>(precision)];
+  row.dtype = ReadDType(fields, defaults.dtype);
   row.batch_norm_samples = defaults.batch_norm_samples;
   fields.Count("batch_norm_samples", row.batch_norm_samples, false, kBatches);
-  if (fields.Find("reduction") != nullptr) fields.Choice("reduction", kReductions, row.reduction.emplace());
+  if (std::string reduction; fields.Find("reduction") != nullptr) {
+    fields.Word("reduction", partition::ReductionNames(), reduction);
+    row.reduction = partition::ReductionFromName(reduction);
+  }
   if (fields.Find("overlap") != nullptr) fields.Flag("overlap", row.overlap.emplace());
   row.measured_step_sec = ReadTime(fields, table, row.global_batch, json, status);
   fields.Finish();
@@ -141,7 +145,7 @@ absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
   if (json.is_object() && json.contains("model")) fields.Word("model", ModelNames(), defaults.model);
   fields.Count("batch", defaults.batch, false, kBatches);
   fields.Choice("scaling", kScalings, defaults.scaling);
-  fields.Choice("dtype", kDTypes, defaults.precision);
+  defaults.dtype = ReadDType(fields, defaults.dtype);
   fields.Count("batch_norm_samples", defaults.batch_norm_samples, false, kBatches);
   fields.Number("images", table.images, false, kImages);
   table.passes = 1;

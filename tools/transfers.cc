@@ -10,11 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "cpu/backend.h"
 #include "engine/executor.h"
+#include "engine/statistics.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
 #include "program/json_text.h"
 #include "program/status_macros.h"
-#include "tools/statistics.h"
 
 namespace colonnade::tools {
 namespace {
@@ -228,9 +228,9 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
 
 }  // namespace
 
-double TransferRun::Mean() const { return tools::Mean(seconds); }
+double TransferRun::Mean() const { return engine::Mean(seconds); }
 
-double TransferRun::Percentile(double part) const { return tools::Percentile(seconds, part); }
+double TransferRun::Percentile(double part) const { return engine::Percentile(seconds, part); }
 
 const std::vector<std::string>& MeasurableTransferNames() {
   static const std::vector<std::string>* const names =

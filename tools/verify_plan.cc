@@ -82,8 +82,8 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
   return side;
 }
 
-absl::StatusOr<State> ReadState(const Side& side) {
-  ASSIGN_OR_RETURN(Tensors parameters, engine::ReadParameters(side.executor->loaded()));
+absl::StatusOr<State> StateOf(const Side& side) {
+  ASSIGN_OR_RETURN(Tensors parameters, engine::ReadTensors(side.executor->loaded()));
   State state{std::move(parameters), {}};
   for (engine::StateKind kind : engine::kStateKinds) {
     if (kind == engine::StateKind::kValue) continue;
@@ -92,17 +92,17 @@ absl::StatusOr<State> ReadState(const Side& side) {
   return state;
 }
 
-absl::Status WriteState(const State& state, Side& side) {
-  RETURN_IF_ERROR(engine::WriteParameters(side.executor->loaded(), state.parameters));
+absl::Status SetState(const State& state, Side& side) {
+  RETURN_IF_ERROR(engine::WriteTensors(side.executor->loaded(), state.parameters));
   for (const auto& [kind, tensors] : state.kept) {
-    RETURN_IF_ERROR(engine::WriteTensors(side.executor->loaded(), kind, tensors));
+    RETURN_IF_ERROR(engine::WriteTensors(side.executor->loaded(), tensors, kind));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Span<const uint8_t> images,
                                         absl::Span<const int32_t> labels, const engine::StepInputs& inputs) {
-  RETURN_IF_ERROR(WriteState(from, side));
+  RETURN_IF_ERROR(SetState(from, side));
   ASSIGN_OR_RETURN(engine::ScoredStep result, engine::RunStepOnPixels(*side.executor, images, labels, inputs));
   if (!result.not_finite.empty()) {
     return absl::OutOfRangeError(absl::StrCat("step ", inputs.step + 1, ": the ", result.not_finite,
@@ -115,7 +115,7 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
     ASSIGN_OR_RETURN(std::vector<double> gradient, side.executor->ReadGradient(output));
     outcome.gradients[output.name] = std::move(gradient);
   }
-  ASSIGN_OR_RETURN(State after, ReadState(side));
+  ASSIGN_OR_RETURN(State after, StateOf(side));
   for (const NamedTensor& tensor : after.parameters) {
     if (std::all_of(tensor.values.begin(), tensor.values.end(), [](double v) { return std::isfinite(v); })) continue;
     return absl::OutOfRangeError(
@@ -185,7 +185,7 @@ class Comparison {
   absl::StatusOr<VerifyReport> Run() {
     RETURN_IF_ERROR(Prepare());
     RETURN_IF_ERROR(engine::InitializeParameters(one_->executor->loaded(), options_.seed));
-    ASSIGN_OR_RETURN(State state, ReadState(*one_));
+    ASSIGN_OR_RETURN(State state, StateOf(*one_));
     for (int64_t step = 0; step < options_.steps; ++step) {
       RETURN_IF_ERROR(Step(step, state));
     }

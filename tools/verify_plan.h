@@ -57,22 +57,27 @@ struct VerifyReport {
 };
 
 // Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative
-// norms.
+// norms. The bounds are
 //
-// A loss below 0.1 is compared as if it were 0.1. Bounds: 1e-10 with reference kernels; there a gradient whose norm is
-// below 2.3e-3 (1024·2⁻⁵² / 1e-10) of that of all gradients together, or of 1, is compared as if it had that norm, since one
-// that is zero but for roundings is as inexact as what it is summed of, and so is a parameter's change among all changes,
-// and a running statistic's. Where 1e-10 is passed, too, four times what the single device's gradients differ by from
-// parameters of which each is off by its last two bits: a normalisation of two values makes much of roundings. In f32, loss
-// 1e-5; a gradient 1e-4, or four times the distance of the single device's own gradient from that of double-precision
-// kernels, whichever is larger. Where that is passed, too, the single device's gradients from parameters of which each is
-// off by its last two bits count as its own: a ReLU or a pooling whose values nearly tie may fall on either side, wherever a
-// plan adds in another order. A parameter's change has the bound of its gradient, or two roundings of the parameter,
-// 2⁻²³·‖w‖ / ‖Δw‖, if that is larger. An average of parameters may differ by 1e-4, or by what its parameter may. In tf32
-// 5e-3 takes the place of 1e-5 and 1e-4. In bf16 everything is compared with one device in double: 1.5 times the distance of
-// one device whose reference kernels round where the Program stores bf16, or one rounding (2⁻⁸) if that is larger. Where
-// that is passed, what those kernels make of parameters that are each off by up to half of one counts as well: of a tensor
-// of few elements one step shows one draw of its roundings.
+//   kernels    compared with                         loss             gradient
+//   reference  the single device, which is in double 1e-10            max(1e-10, 4 D)
+//   f32        the single device                     1e-5             max(1e-4, 4 D)
+//   tf32       the single device                     5e-3             max(5e-3, 4 D)
+//   bf16       one device in double                  max(1.5 R, 2⁻⁸)  max(1.5 R, 2⁻⁸)
+//
+// where D is the distance of the single device's gradient from that of double-precision kernels, and R that of one device
+// whose reference kernels round where the Program stores bf16. Where a bound is passed, D and R are the largest over
+// neighbours as well. Those of D are steps from parameters of which each is off by its last two bits: a ReLU or a pooling
+// whose values nearly tie may fall on either side, wherever a plan adds in another order, and a normalisation of two values
+// makes much of roundings. Those of R are off by up to half a rounding: of a tensor of few elements one step shows one draw
+// of its roundings.
+//
+// A parameter's change has the bound of its gradient, or two roundings of the parameter, 2⁻²³·‖w‖ / ‖Δw‖, if that is larger.
+// An average of parameters may differ by 1e-4, or by what its parameter may. A loss below 0.1 is compared as if it were 0.1.
+// With reference kernels a gradient whose norm is below 2.3e-3 (1024·2⁻⁵² / 1e-10) of that of all gradients together, or of
+// 1, is compared as if it had that norm, since one that is zero but for roundings is as inexact as what it is summed of; and
+// so is a parameter's change among all changes, and a running statistic's.
+//
 // OutOfRange where a loss, a gradient or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);

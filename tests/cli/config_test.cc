@@ -157,16 +157,16 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
 }
 
 // As a fuzzer found: numbers with spaces around them, and what quotes cannot hold.
-TEST(ResolvedConfig, HoldsEachValueInOneLineThatIsReadAsTheSame) {
+TEST(ConfigText, HoldsEachValueInOneLineThatIsReadAsTheSame) {
   CLI::App app;
   std::string save;
   std::vector<double> mean;
   app.add_option("--save", save);
   app.add_option("--mean", mean)->delimiter(',');
   app.parse(std::vector<std::string>{"--save=a\nb", "--mean=[0.5, 0.25]"});
-  EXPECT_EQ(ResolvedConfig(app), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, \" 0.25\"]\n");
+  EXPECT_EQ(ConfigText(ResolvedFlags(app)), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, \" 0.25\"]\n");
   app.parse(std::vector<std::string>{"--save=a\\b"});
-  EXPECT_THAT(ResolvedConfig(app), ::testing::StartsWith("# cannot stand"));
+  EXPECT_THAT(ConfigText(ResolvedFlags(app)), ::testing::StartsWith("# cannot stand"));
 }
 
 }  // namespace

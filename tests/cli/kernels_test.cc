@@ -6,6 +6,7 @@
 #include "cpu/about.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
 
 namespace colonnade::cli {
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using Json = nlohmann::json;
 
 TEST_F(Command, Bf16OnTheCpuAgreesWithEachKernels) {
   const std::string command =
@@ -39,7 +41,23 @@ TEST_F(Command, TheTypeThatATrainingTakesIsSaid) {
   const double fp32_ms = std::stod(measured[1]), bf16_ms = std::stod(measured[2]);
   const std::string expected = bf16_ms < fp32_ms ? "bf16" : "fp32";
   EXPECT_TRUE(measured[3] == expected || bf16_ms == fp32_ms) << chosen.err;
-  EXPECT_THAT(chosen.out, HasSubstr(absl::StrCat("\"dtype\":\"", measured[3].str(), "\"")));
+  const Json record = Json::parse(chosen.out);
+  EXPECT_EQ(record["dtype"], measured[3].str());
+  EXPECT_EQ(record["flags"]["dtype"], measured[3].str());
+}
+
+// What runs it again, or goes on with it, does not choose anew.
+TEST_F(Command, ATypeThatWasChosenIsKeptWithTheRun) {
+  const std::string kept = In("kept"), train = "train --model=two_column --data=digits --batch=8 --backend=cpu --steps=";
+  const Result chosen = Run(absl::StrCat(train, "2 --dtype=auto --json --checkpoint=", kept));
+  ASSERT_EQ(chosen.code, 0) << chosen.err;
+  Write("run.json", chosen.out);
+  const Result again = Run(absl::StrCat("train --json --config=", In("run.json"), " --checkpoint=", In("again")));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out)["losses"], Json::parse(chosen.out)["losses"]);
+  EXPECT_THAT(again.err, Not(HasSubstr("--dtype=auto")));
+  const Result resumed = Run(absl::StrCat("train --config=", kept, "/config.toml --resume --steps=3"));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
 TEST_F(Command, APlanThatIsSearchedBeforeTheTypeIsChosenSaysSo) {

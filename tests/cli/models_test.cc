@@ -134,7 +134,7 @@ TEST_F(Command, TheJsonOfANameIsTheFileThatTrainsAsTheNameDoes) {
 constexpr char kFile[] = R"({
  "colonnade_model": 1,
  "name": "small",
- "training": {"lr_policy": "cosin"},
+ "training": {"lr_policy": "cosine"},
  "layers": [
   {"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
   {"name": "conv1", "type": "Conv2d", "out_channels": 8, "kernel": 3, "pad": 1},
@@ -146,7 +146,7 @@ constexpr char kFile[] = R"({
 })";
 
 TEST_F(Command, AFileIsTakenWhereverANetworkIs) {
-  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "cosine"}}));
+  Write("small.json", kFile);
   const std::string model = absl::StrCat(" --model=", In("small.json"));
   const std::string weights = absl::StrCat("=", In("w.safetensors"));
   const std::string commands[] = {absl::StrCat("train --lr-policy=constant --steps=2 --save", weights, model),
@@ -165,15 +165,16 @@ TEST_F(Command, AFileIsTakenWhereverANetworkIs) {
 }
 
 TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
-  Write("small.json", kFile);
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosine", "cosin"}}));
   const std::string file = In("small.json"), train = absl::StrCat("train --steps=1 --model=", file);
-  ExpectError(train, 65, {absl::StrCat(file, ": training.lr_policy: expected constant, "), "\"cosin\""});
+  for (const std::string& command : {train, absl::StrCat("models ", file), absl::StrCat("plan --model=", file)}) {
+    ExpectError(command, 65, {absl::StrCat(file, ": training.lr_policy: expected constant, "), "\"cosin\""});
+  }
+  Write("small.json", kFile);
   ExpectError(train + " --width=0.5", 2, {"--width: expected none", file});
   ExpectError(train + " --dropout=off", 2, {"--dropout: expected none"});
   ExpectError(train + " --classes=7", 2, {"--classes: expected none"});
   ExpectError(train + " --input-size=9", 2, {"--input-size: expected none"});
-  ExpectError(absl::StrCat("models ", file), 65, {absl::StrCat(file, ": training.lr_policy: expected constant, ")});
-  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "cosine"}}));
   EXPECT_EQ(Run(absl::StrCat("models --channels=1 --input-size=8 --classes=10 ", file)).code, 0) << "as they are";
   ExpectError(absl::StrCat("models ", In("none.json")), 66, {"none.json"});
   const auto with = [&](const std::string& from, const std::string& to) {
@@ -189,7 +190,7 @@ TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
     {"name": "x", "type": "Input", "sample_shape": [64]}, {"name": "fc", "type": "FullyConnected", "out_features": 10},
     {"name": "loss", "type": "SoftmaxCrossEntropy"}]})");
   ExpectError(train + " --data=digits", 65, {file, "layer \"x\", sample_shape: expected images [C,H,W], found [64]"});
-  Write("small.json", absl::StrReplaceAll(kFile, {{"10", "7"}, {"cosin", "cosine"}}));
+  Write("small.json", absl::StrReplaceAll(kFile, {{"10", "7"}}));
   ExpectError(train + " --data=digits", 2, {"7 classes", "has 10; change the last layer before the loss in the file"});
   Write("small.json", absl::StrReplaceAll(kFile, {{"8, 8", "9, 9"}}));
   ExpectError(train + " --data=digits", 2, {"[1,9,9]", "set sample_shape in the file"});
@@ -197,19 +198,19 @@ TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
 
 // Labels and images are those of the file: here neither square nor of ten classes.
 TEST_F(Command, SyntheticDataAreShapedAsTheFileSays) {
-  Write("oblong.json", absl::StrReplaceAll(kFile, {{"8, 8", "6, 9"}, {"10", "3"}, {"cosin", "cosine"}}));
+  Write("oblong.json", absl::StrReplaceAll(kFile, {{"8, 8", "6, 9"}, {"10", "3"}}));
   const Result r = Run(absl::StrCat("train --steps=1 --model=", In("oblong.json")));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.err, HasSubstr("images [1,6,9], 3 classes"));
 }
 
 TEST_F(Command, ARunGoesOnWithTheSameFileAlone) {
-  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "constant"}}));
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosine", "constant"}}));
   const std::string run =
       absl::StrCat("train --data=digits --resume --checkpoint=", In("run"), " --model=", In("small.json"));
   ASSERT_EQ(Run(run + " --steps=2").code, 0);
   EXPECT_EQ(Run(run + " --steps=3").code, 0);
-  Write("small.json", absl::StrReplaceAll(kFile, {{"cosin", "constant"}, {"Relu", "Gelu"}}));
+  Write("small.json", absl::StrReplaceAll(kFile, {{"cosine", "constant"}, {"Relu", "Gelu"}}));
   ExpectError(run + " --steps=4", 65, {"expected the run that was saved", "network: "});
   EXPECT_EQ(Run(run + " --steps=4 --allow-change=network").code, 0);
 }

@@ -51,7 +51,7 @@ class ReportFile : public Command {
 TEST_F(ReportFile, ALayerCalledScriptIsText) {
   Flags flags;
   flags.report = In("r.html");
-  flags.resolved = absl::StrCat("model = \"", kHostile, "\"");
+  flags.resolved = {{.name = "model", .values = {kHostile}}};
   ASSERT_TRUE(WritePredictionReport(flags, "simulate", HostilePrediction()).ok());
   const std::string page = Read();
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));

@@ -152,7 +152,7 @@ std::vector<std::vector<double>> Trained(const program::Program& program, Made& 
     EXPECT_TRUE(result.ok()) << result.status();
   }
   EXPECT_TRUE((*executor)->Collect().ok());
-  const auto parameters = engine::ReadParameters((*executor)->loaded());
+  const auto parameters = engine::ReadTensors((*executor)->loaded());
   EXPECT_TRUE(parameters.ok());
   std::vector<std::vector<double>> values;
   for (const engine::NamedTensor& tensor : *parameters) values.push_back(tensor.values);

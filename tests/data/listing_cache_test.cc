@@ -1,7 +1,6 @@
 // Listings of folders that are kept: used while they hold, and never believed when they do not.
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -141,16 +140,6 @@ TEST_F(ListingCache, WhatWasLeftOutIsKept) {
   List();
   EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out, 1);
   EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out_path, "b/left.txt");
-}
-
-TEST(UserCacheFolder, IsThatOfTheEnvironment) {
-  const char* old = std::getenv("XDG_CACHE_HOME");
-  const std::string before = old == nullptr ? "" : old;
-  ::setenv("XDG_CACHE_HOME", "/caches", 1);
-  EXPECT_EQ(UserCacheFolder(), "/caches/colonnade");
-  ::unsetenv("XDG_CACHE_HOME");
-  EXPECT_THAT(UserCacheFolder(), ::testing::AnyOf("", ::testing::EndsWith("/.cache/colonnade")));
-  if (old != nullptr) ::setenv("XDG_CACHE_HOME", before.c_str(), 1);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ class Turns {
       while (executor != nullptr && executor->in_flight() > 0 && !testing::Test::HasFatalFailure()) Collect(*executor);
     }
     EXPECT_TRUE(CheckCopies(train_->loaded()).ok());
-    EXPECT_TRUE(ReadState(train_->loaded(), result_.state).ok());
+    EXPECT_TRUE(CopyState(train_->loaded(), result_.state).ok());
     return std::move(result_);
   }
 
@@ -152,13 +152,13 @@ class Turns {
   absl::Status EnqueueAndCopy(Executor& executor, const StepInputs& inputs) {
     StateCopy& copy = result_.copies.emplace_back();
     if (drains_) {
-      const absl::Status status = ReadState(executor.loaded(), copy);
+      const absl::Status status = CopyState(executor.loaded(), copy);
       return status.ok() ? executor.Enqueue(inputs) : status;
     }
     return executor.EnqueueAround(inputs, [&](size_t parameter) {
       while (executor.in_flight() > 0) Collect(executor);
       if (copy.tensors.empty()) MakeRoom(executor.program(), copy);
-      return ReadParameter(executor.loaded(), parameter, copy);
+      return CopyParameter(executor.loaded(), parameter, copy);
     });
   }
   void Collect(Executor& executor) {
@@ -199,7 +199,7 @@ inline Alternation TrainInTurns(Backend& backend, const std::vector<program::Pro
     EXPECT_TRUE(collected.ok()) << collected.status();
     if (collected.ok()) result.train_losses.push_back(collected->loss);
   }
-  EXPECT_TRUE(ReadState(executors.back()->loaded(), result.state).ok());
+  EXPECT_TRUE(CopyState(executors.back()->loaded(), result.state).ok());
   return result;
 }
 

@@ -34,7 +34,7 @@ class Checkpoints : public Folder {
     Loaded made(Parameters(1, 1));
     made.Initial(static_cast<uint64_t>(step) + (loss > 0 ? static_cast<uint64_t>(1000 * loss) : 0));
     StateCopy copy;
-    EXPECT_TRUE(ReadState(made.loaded, copy).ok());
+    EXPECT_TRUE(CopyState(made.loaded, copy).ok());
     const absl::Status status = folder.Save({.position = {.step = step, .loss = loss}}, copy);
     if (status.ok()) {
       EXPECT_TRUE(folder.Retire().ok());
@@ -241,7 +241,7 @@ TEST_F(Checkpoints, FoldersAndFilesOfOthersAreLeftAlone) {
   Loaded made(Parameters(1, 1));
   made.Initial(1);
   StateCopy copy;
-  ASSERT_TRUE(ReadState(made.loaded, copy).ok());
+  ASSERT_TRUE(CopyState(made.loaded, copy).ok());
   ASSERT_TRUE(folder->Save({.position = {.step = 3}}, copy).ok());
   EXPECT_EQ(folder->Retire().code(), absl::StatusCode::kDataLoss) << "a folder with a file of another's stays";
   EXPECT_THAT(Steps(), ElementsAre(3));

@@ -32,13 +32,13 @@ Loaded Drawn(int parts, int copies, DType dtype = DType::kF32, const std::string
   for (NamedTensor& tensor : tensors) {
     for (double& value : tensor.values) value = std::normal_distribution<float>()(random);
   }
-  EXPECT_TRUE(WriteMomenta(made.loaded, tensors).ok());
+  EXPECT_TRUE(WriteTensors(made.loaded, tensors, StateKind::kMomentum).ok());
   return made;
 }
 
 StateCopy StateOf(const Loaded& made) {
   StateCopy copy;
-  EXPECT_TRUE(ReadState(made.loaded, copy).ok());
+  EXPECT_TRUE(CopyState(made.loaded, copy).ok());
   return copy;
 }
 
@@ -118,7 +118,7 @@ TEST_F(Checkpoint, ItsWeightsAreAFileThatInitTakes) {
   Save(made);
   const absl::StatusOr<std::vector<NamedTensor>> weights = LoadWeights(In("c") + "/weights.safetensors");
   ASSERT_TRUE(weights.ok()) << weights.status();
-  const std::vector<NamedTensor> expected = *ReadParameters(made.loaded);
+  const std::vector<NamedTensor> expected = *ReadTensors(made.loaded);
   ASSERT_EQ(weights->size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ((*weights)[i].values, expected[i].values);
 }
@@ -250,7 +250,7 @@ TEST_F(Checkpoint, ACopyOfTheStateIsUsedAgain) {
   StateCopy copy;
   for (const auto& [parts, copies] : {std::pair{4, 2}, {1, 1}}) {
     Loaded made = Drawn(parts, copies);
-    ASSERT_TRUE(ReadState(made.loaded, copy).ok());
+    ASSERT_TRUE(CopyState(made.loaded, copy).ok());
     EXPECT_EQ(BytesOf(copy), BytesOf(StateOf(made)));
     EXPECT_EQ(copy.bytes(), StateBytes(made.program));
   }
@@ -266,7 +266,7 @@ TEST_F(Saver, WritesTheStateOfTheMomentThoughItChangesMeanwhile) {
   Loaded made = Drawn(4, 2);
   for (int64_t step = 1; step <= 20; ++step) {
     const std::string expected = BytesOf(StateOf(made));
-    ASSERT_TRUE(ReadState(made.loaded, saver.copy()).ok());
+    ASSERT_TRUE(CopyState(made.loaded, saver.copy()).ok());
     ASSERT_TRUE(saver.Begin({.position = {.step = step}}).ok());
     std::vector<NamedTensor> next = made.Initial(static_cast<uint64_t>(100 + step));
     const std::optional<SavedCheckpoint> saved = saver.Await();
@@ -284,10 +284,10 @@ TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
   CheckpointSaver saver(*folder_here_);
   for (bool momentum : {false, true}) {
     Loaded made = Drawn(1, 1);
-    std::vector<NamedTensor> bad = *ReadParameters(made.loaded);
+    std::vector<NamedTensor> bad = *ReadTensors(made.loaded);
     bad[1].values[5] = std::numeric_limits<double>::infinity();
-    ASSERT_TRUE((momentum ? WriteMomenta : WriteParameters)(made.loaded, bad).ok());
-    ASSERT_TRUE(ReadState(made.loaded, saver.copy()).ok());
+    ASSERT_TRUE(WriteTensors(made.loaded, bad, momentum ? StateKind::kMomentum : StateKind::kValue).ok());
+    ASSERT_TRUE(CopyState(made.loaded, saver.copy()).ok());
     ASSERT_TRUE(saver.Begin({.position = {.step = 3}}).ok());
     const std::optional<SavedCheckpoint> saved = saver.Await();
     ASSERT_TRUE(saved.has_value());

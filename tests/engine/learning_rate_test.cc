@@ -2,6 +2,7 @@
 
 #include "engine/learning_rate.h"
 
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -19,30 +20,30 @@ void ExpectRates(const LearningRatePolicy& policy, const std::vector<double>& ex
 
 TEST(LearningRate, StepPolicyMultipliesAfterEveryNSteps) {
   EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5}, 1000), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 9), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRateAt({.base = 0.5, .factor = 0.1, .every = 10}, 20), 0.5 * 0.01);
+  EXPECT_DOUBLE_EQ(LearningRateAt({.shape = Shape::kStep, .base = 0.5, .factor = 0.1, .every = 10}, 9), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt({.shape = Shape::kStep, .base = 0.5, .factor = 0.1, .every = 10}, 20), 0.5 * 0.01);
 }
 
 // The values of the next four are those of PyTorch 2.15's MultiStepLR([3, 5], 0.1), PolynomialLR(8, 2), CosineAnnealingLR(8)
 // and OneCycleLR(0.4, 20), in double.
 TEST(LearningRate, MultiStep) {
-  ExpectRates({.base = 0.4, .factor = 0.1, .shape = Shape::kMultiStep, .milestones = {3, 5}},
+  ExpectRates({.shape = Shape::kMultiStep, .base = 0.4, .factor = 0.1, .milestones = {3, 5}},
               {0.4, 0.4, 0.4, 0.04, 0.04, 0.004, 0.004});
 }
 
 TEST(LearningRate, PolynomialStaysAtItsEnd) {
-  ExpectRates({.base = 0.4, .shape = Shape::kPolynomial, .power = 2, .steps = 8},
+  ExpectRates({.shape = Shape::kPolynomial, .base = 0.4, .power = 2, .steps = 8},
               {0.4, 0.30625, 0.225, 0.15625, 0.1, 0.05625, 0.025, 0.00625, 0, 0});
 }
 
 TEST(LearningRate, Cosine) {
-  ExpectRates({.base = 0.4, .shape = Shape::kCosine, .steps = 8},
+  ExpectRates({.shape = Shape::kCosine, .base = 0.4, .steps = 8},
               {0.4, 0.38477590650225735, 0.34142135623730951, 0.27653668647301799, 0.2, 0.12346331352698206,
                0.058578643762690508, 0.015224093497742654, 0, 0});
 }
 
 TEST(LearningRate, OneCycle) {
-  ExpectRates({.base = 0.4, .shape = Shape::kOneCycle, .steps = 20}, {0.016,
+  ExpectRates({.shape = Shape::kOneCycle, .base = 0.4, .steps = 20}, {0.016,
                                                                       0.052668737080010131,
                                                                       0.1486687370800101,
                                                                       0.26733126291998988,
@@ -63,11 +64,10 @@ TEST(LearningRate, OneCycle) {
                                                                       0.005015997505965022,
                                                                       1.6e-06,
                                                                       1.6e-06});
-  ExpectRates({.base = 0.4, .shape = Shape::kOneCycle, .steps = 2}, {0.32469826157990522});
+  ExpectRates({.shape = Shape::kOneCycle, .base = 0.4, .steps = 2}, {0.32469826157990522});
 }
 
 TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
-  using Shape = LearningRatePolicy::Shape;
   for (Shape shape : {Shape::kPolynomial, Shape::kCosine, Shape::kOneCycle}) {
     EXPECT_FALSE(CheckPolicy({.shape = shape}).ok());
     EXPECT_TRUE(CheckPolicy({.shape = shape, .steps = 1}).ok());
@@ -75,13 +75,31 @@ TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
   EXPECT_FALSE(CheckPolicy({.shape = Shape::kCosine, .steps = 5, .warm_up = 5}).ok());
   EXPECT_TRUE(CheckPolicy({.shape = Shape::kCosine, .steps = 6, .warm_up = 5}).ok());
   EXPECT_TRUE(CheckPolicy({.shape = Shape::kStep}).ok());
+  EXPECT_FALSE(CheckPolicy({.shape = Shape::kStep, .every = 0}).ok());
 }
 
 TEST(LearningRate, WarmUpGrowsToTheRateAndWhatEndsEndsWithTheRun) {
   ExpectRates({.base = 0.4, .warm_up = 4}, {0.1, 0.2, 0.3, 0.4, 0.4});
   // Steps are counted from the beginning, as epochs of papers are.
-  ExpectRates({.base = 0.4, .factor = 0.5, .every = 2, .warm_up = 4}, {0.1, 0.2, 0.15, 0.2, 0.1});
-  ExpectRates({.base = 0.4, .shape = Shape::kPolynomial, .steps = 6, .warm_up = 2}, {0.2, 0.4, 0.4, 0.3, 0.2, 0.1, 0});
+  ExpectRates({.shape = Shape::kStep, .base = 0.4, .factor = 0.5, .every = 2, .warm_up = 4}, {0.1, 0.2, 0.15, 0.2, 0.1});
+  ExpectRates({.shape = Shape::kPolynomial, .base = 0.4, .steps = 6, .warm_up = 2}, {0.2, 0.4, 0.4, 0.3, 0.2, 0.1, 0});
+}
+
+TEST(ParseLearningRatePolicy, ReadsTheShapeAndWhatItNeeds) {
+  const auto read = [](const char* text) { return *ParseLearningRatePolicy(text); };
+  EXPECT_EQ(read("constant").shape, Shape::kConstant);
+  EXPECT_EQ(read("cosine").shape, Shape::kCosine);
+  EXPECT_EQ(read("onecycle").shape, Shape::kOneCycle);
+  EXPECT_EQ(read("poly:2.5").shape, Shape::kPolynomial);
+  EXPECT_EQ(read("poly:2.5").power, 2.5);
+  const LearningRatePolicy step = read("step:30,0.2"), milestones = read("multistep:3,3,50,0.5");
+  EXPECT_EQ(std::tuple(step.shape, step.every, step.factor), std::tuple(Shape::kStep, 30, 0.2));
+  EXPECT_EQ(milestones.shape, Shape::kMultiStep);
+  EXPECT_EQ(milestones.milestones, (std::vector<int64_t>{3, 3, 50}));
+  EXPECT_EQ(milestones.factor, 0.5);
+  for (const char* other : {"", "cosin", "step", "step:5", "step:5,6,0.1", "step:0,0.1", "multistep:5,3,0.1", "poly:0"}) {
+    EXPECT_FALSE(ParseLearningRatePolicy(other).has_value()) << other;
+  }
 }
 
 }  // namespace

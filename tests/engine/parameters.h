@@ -47,7 +47,7 @@ struct Loaded {
 
   std::vector<NamedTensor> Initial(uint64_t seed) {
     EXPECT_TRUE(InitializeParameters(loaded, seed).ok());
-    return *ReadParameters(loaded);
+    return *ReadTensors(loaded);
   }
 };
 

@@ -89,7 +89,7 @@ TEST(Pauses, WithTestsInThemLeaveLossesAndWeightsAsTheyWouldBe) {
                                                                }});
   ASSERT_TRUE(report.ok() && expected.ok()) << report.status() << expected.status();
   EXPECT_EQ(report->losses, expected->losses);
-  const auto a = ReadParameters(plain.train->loaded()), b = ReadParameters(tested.train->loaded());
+  const auto a = ReadTensors(plain.train->loaded()), b = ReadTensors(tested.train->loaded());
   for (size_t i = 0; i < a->size(); ++i) EXPECT_EQ((*a)[i].values, (*b)[i].values) << (*a)[i].name;
 }
 

@@ -75,15 +75,17 @@ struct Training {
     EXPECT_TRUE(InitializeParameters(executor->loaded(), 1).ok());
   }
   std::vector<double> Train(int64_t first_step, int64_t steps, NotedSamples& samples) {
-    const absl::StatusOr<TrainReport> report =
-        engine::Train(*executor, samples,
-                      {.from = At(first_step), .steps = steps, .learning_rate = {.base = 1e-3, .factor = 0.5, .every = 8}});
+    const absl::StatusOr<TrainReport> report = engine::Train(
+        *executor, samples,
+        {.from = At(first_step),
+         .steps = steps,
+         .learning_rate = {.shape = LearningRatePolicy::Shape::kStep, .base = 1e-3, .factor = 0.5, .every = 8}});
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? report->losses : std::vector<double>();
   }
   std::vector<std::vector<char>> State() const {
     StateCopy copy;
-    EXPECT_TRUE(ReadState(executor->loaded(), copy).ok());
+    EXPECT_TRUE(CopyState(executor->loaded(), copy).ok());
     std::vector<std::vector<char>> bytes;
     for (StateCopy::Tensor& tensor : copy.tensors) bytes.push_back(std::move(tensor.bytes));
     return bytes;
@@ -136,7 +138,7 @@ TEST_F(SavedState, AnEvaluationTakesTheParametersAlone) {
     const auto executor = *Executor::Create(eval, *backend);
     const absl::StatusOr<RunPosition> position = RestoreCheckpoint(In("c"), executor->loaded());
     ASSERT_TRUE(position.ok()) << position.status();
-    const auto trained = *ReadParameters(run.executor->loaded()), restored = *ReadParameters(executor->loaded());
+    const auto trained = *ReadTensors(run.executor->loaded()), restored = *ReadTensors(executor->loaded());
     ASSERT_EQ(restored.size(), trained.size());
     for (size_t i = 0; i < trained.size(); ++i) EXPECT_EQ(restored[i].values, trained[i].values) << trained[i].name;
   };
@@ -155,9 +157,9 @@ TEST_F(SavedState, IsThatOfAnExecutorWhoseBackendHasGone) {
 
 TEST_F(SavedState, WhatIsNotFiniteIsNotSaved) {
   Training run("lenet", kPlans[0]);
-  std::vector<NamedTensor> bad = *ReadParameters(run.executor->loaded());
+  std::vector<NamedTensor> bad = *ReadTensors(run.executor->loaded());
   bad[1].values[0] = std::numeric_limits<double>::quiet_NaN();
-  ASSERT_TRUE(WriteParameters(run.executor->loaded(), bad).ok());
+  ASSERT_TRUE(WriteTensors(run.executor->loaded(), bad).ok());
   EXPECT_EQ(SaveCheckpoint(In("c"), run.executor->loaded(), {}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadManifest(In("c")).status().code(), absl::StatusCode::kNotFound);
 }
@@ -169,7 +171,7 @@ TEST_F(SavedState, OfAdamWGoesOnWithTheSameBits) {
   NotedSamples samples(run.sample_shape);
   run.Train(0, kBefore, samples);
   StateCopy copy;
-  ASSERT_TRUE(ReadState(run.executor->loaded(), copy).ok());
+  ASSERT_TRUE(CopyState(run.executor->loaded(), copy).ok());
   EXPECT_EQ(copy.views(StateKind::kSecondMoment).size(), copy.views(StateKind::kMomentum).size());
   ASSERT_TRUE(WriteCheckpoint(In("c"), {.position = {.step = kBefore, .sample = kBefore * kBatch}}, copy).ok());
   EXPECT_TRUE(VerifyCheckpoint(In("c")).ok());

@@ -80,18 +80,18 @@ TEST(InitializeParameters, MomentaBecomeZero) {
   Loaded loaded(Parameters(2, 1));
   for (std::vector<double>& values : loaded.loaded.memory) std::fill(values.begin(), values.end(), 9);
   loaded.Initial(1);
-  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.loaded);
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadTensors(loaded.loaded, StateKind::kMomentum);
   ASSERT_TRUE(momenta.ok());
   for (const NamedTensor& momentum : *momenta) {
     for (double value : momentum.values) EXPECT_EQ(value, 0) << momentum.name;
   }
 }
 
-TEST(WriteParameters, GivesEachPieceItsBox) {
+TEST(WriteTensors, GivesEachPieceItsBox) {
   Loaded loaded(Parameters(2, 2));
   std::vector<NamedTensor> tensors = loaded.Initial(1);
   for (size_t i = 0; i < tensors[0].values.size(); ++i) tensors[0].values[i] = static_cast<double>(i);
-  ASSERT_TRUE(WriteParameters(loaded.loaded, tensors).ok());
+  ASSERT_TRUE(WriteTensors(loaded.loaded, tensors).ok());
   for (const program::Piece& piece : loaded.program.parameters[0].value()) {
     const std::vector<double>& box = loaded.loaded.memory[piece.buffer.value];
     const int64_t first = piece.region.offset[1];
@@ -99,25 +99,25 @@ TEST(WriteParameters, GivesEachPieceItsBox) {
     EXPECT_EQ(box[29], first + 29);
     EXPECT_EQ(box[30], kColumns + first);
   }
-  EXPECT_EQ((*ReadParameters(loaded.loaded))[0].values, tensors[0].values);
+  EXPECT_EQ((*ReadTensors(loaded.loaded))[0].values, tensors[0].values);
 }
 
-TEST(ReadMomenta, PutsTogetherThePartsThatShardedDevicesHold) {
+TEST(ReadTensors, PutsTogetherThePartsThatShardedDevicesHold) {
   Loaded loaded(Parameters(1, 2));
   const std::vector<program::Piece>& pieces = loaded.program.parameters[1].pieces(program::StateKind::kMomentum);
   loaded.loaded.memory[pieces[0].buffer.value] = {1, 2, 3, 4, 5, 66, 66, 66};
   loaded.loaded.memory[pieces[1].buffer.value] = {77, 77, 77, 77, 77, 6, 7, 8};
   loaded.loaded.held[pieces[0].buffer] = {0, 5};
   loaded.loaded.held[pieces[1].buffer] = {5, 8};
-  EXPECT_THAT((*ReadMomenta(loaded.loaded))[1].values, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT((*ReadTensors(loaded.loaded, StateKind::kMomentum))[1].values, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-TEST(WriteParameters, NamesTheTensorThatDoesNotFitAndWritesNothing) {
+TEST(WriteTensors, NamesTheTensorThatDoesNotFitAndWritesNothing) {
   Loaded loaded(Parameters(2, 1));
   const std::vector<NamedTensor> good = loaded.Initial(1);
   const std::vector<std::vector<double>> before = loaded.loaded.memory;
   auto error = [&](const std::vector<NamedTensor>& tensors) {
-    const absl::Status status = WriteParameters(loaded.loaded, tensors);
+    const absl::Status status = WriteTensors(loaded.loaded, tensors);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(loaded.loaded.memory, before);
     return std::string(status.message());
@@ -182,7 +182,7 @@ TEST(Statistics, BeginAtTheirConstantsOnEveryDevice) {
 // A statistic has no piece of momentum, so that reading one would leave zeros under its name.
 TEST(Statistics, HaveNoMomentumToRead) {
   Loaded loaded(WithStatistics(2));
-  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadMomenta(loaded.loaded);
+  const absl::StatusOr<std::vector<NamedTensor>> momenta = ReadTensors(loaded.loaded, StateKind::kMomentum);
   ASSERT_TRUE(momenta.ok()) << momenta.status();
   EXPECT_THAT(NamesOf(*momenta), ElementsAre("w"));
 }
@@ -190,13 +190,14 @@ TEST(Statistics, HaveNoMomentumToRead) {
 TEST(Statistics, HaveNoMomentumToWriteAndOneOfTheirNameIsRefused) {
   Loaded loaded(WithStatistics(2));
   ASSERT_TRUE(InitializeParameters(loaded.loaded, 5).ok());
-  EXPECT_TRUE(WriteMomenta(loaded.loaded, {{"w", {6}, {1, 2, 3, 4, 5, 6}}}).ok());
-  EXPECT_THAT((*ReadMomenta(loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
-  const absl::Status status = WriteMomenta(loaded.loaded, {{"w", {6}, {6, 5, 4, 3, 2, 1}}, {"mean", {4}, {7, 7, 7, 7}}});
+  EXPECT_TRUE(WriteTensors(loaded.loaded, {{"w", {6}, {1, 2, 3, 4, 5, 6}}}, StateKind::kMomentum).ok());
+  EXPECT_THAT((*ReadTensors(loaded.loaded, StateKind::kMomentum))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+  const absl::Status status =
+      WriteTensors(loaded.loaded, {{"w", {6}, {6, 5, 4, 3, 2, 1}}, {"mean", {4}, {7, 7, 7, 7}}}, StateKind::kMomentum);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("tensor \"mean\": network \"net\" has no such parameter"));
-  EXPECT_THAT((*ReadParameters(loaded.loaded))[1].values, ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT((*ReadMomenta(loaded.loaded))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT((*ReadTensors(loaded.loaded))[1].values, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT((*ReadTensors(loaded.loaded, StateKind::kMomentum))[0].values, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
@@ -205,32 +206,32 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   ASSERT_THAT(NamesOf(tensors), ElementsAre("w", "mean", "var"));
   tensors[1].values = {1, 2, 3, 4};
   tensors[2].values = {5, 6, 7, 8};
-  ASSERT_TRUE(WriteParameters(other.loaded, tensors).ok());
+  ASSERT_TRUE(WriteTensors(other.loaded, tensors).ok());
   for (const program::Piece& piece : other.program.parameters[2].value()) {
     EXPECT_THAT(other.loaded.memory[piece.buffer.value], ElementsAre(5, 6, 7, 8));
   }
-  EXPECT_THAT((*ReadParameters(other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT((*ReadTensors(other.loaded))[1].values, ElementsAre(1, 2, 3, 4));
 
   Loaded from_file(WithStatistics(1));
   const std::string path = ::testing::TempDir() + "/state_test_statistics.safetensors";
-  ASSERT_TRUE(SaveTensors(path, *ReadParameters(other.loaded)).ok());
+  ASSERT_TRUE(SaveTensors(path, *ReadTensors(other.loaded)).ok());
   const absl::StatusOr<std::vector<NamedTensor>> saved = LoadTensors(path);
   ASSERT_TRUE(saved.ok()) << saved.status();
   std::filesystem::remove(path);
-  ASSERT_TRUE(WriteParameters(from_file.loaded, *saved).ok());
-  EXPECT_THAT((*ReadParameters(from_file.loaded))[2].values, ElementsAre(5, 6, 7, 8));
+  ASSERT_TRUE(WriteTensors(from_file.loaded, *saved).ok());
+  EXPECT_THAT((*ReadTensors(from_file.loaded))[2].values, ElementsAre(5, 6, 7, 8));
 
   tensors.pop_back();
-  EXPECT_THAT(std::string(WriteParameters(other.loaded, tensors).message()),
+  EXPECT_THAT(std::string(WriteTensors(other.loaded, tensors).message()),
               HasSubstr("tensor \"var\": expected shape [4], found no such tensor"));
   tensors[1].name = "meen";
-  EXPECT_EQ(WriteParameters(other.loaded, tensors).message(),
+  EXPECT_EQ(WriteTensors(other.loaded, tensors).message(),
             "tensor \"mean\": expected shape [4], found no such tensor; the nearest name is \"meen\"");
 
   // What is another parameter was not meant.
   other.program.parameters[1].name = tensors[1].name = "conv1.weight";
   other.program.parameters[2].name = "conv2.weight";
-  EXPECT_EQ(WriteParameters(other.loaded, tensors).message(),
+  EXPECT_EQ(WriteTensors(other.loaded, tensors).message(),
             "tensor \"conv2.weight\": expected shape [4], found no such tensor");
 }
 

@@ -313,7 +313,7 @@ TEST_F(TorchvisionOnADevice, AStateDictLoadsIntoItsMemory) {
   const absl::Status written = WriteState(executor->loaded(), StateKind::kValue, weights.tensors);
   ASSERT_TRUE(written.ok()) << written;
   StateCopy copy;
-  ASSERT_TRUE(ReadState(executor->loaded(), copy, {StateKind::kValue}).ok());
+  ASSERT_TRUE(CopyState(executor->loaded(), copy, {StateKind::kValue}).ok());
   std::map<std::string, std::vector<char>> expected;
   for (const TensorView& tensor : weights.tensors) expected[tensor.name].assign(tensor.bytes.begin(), tensor.bytes.end());
   for (const StateCopy::Tensor& tensor : copy.tensors) EXPECT_TRUE(tensor.bytes == expected.at(tensor.name)) << tensor.name;

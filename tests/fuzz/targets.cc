@@ -266,7 +266,7 @@ struct Command {
     } catch (const CLI::ParseError&) {
       return "";
     }
-    return cli::ResolvedConfig(*train);
+    return cli::ConfigText(cli::ResolvedFlags(*train));
   }
 };
 

@@ -196,13 +196,13 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
         return engine::RunStep(*executor, batch.images, batch.labels, {})->loss;
       };
       const auto averages = *engine::ReadTensors(loaded, engine::StateKind::kAverage);
-      auto parameters = *engine::ReadParameters(loaded);
+      auto parameters = *engine::ReadTensors(loaded);
       const double of_parameters = loss_of(*(*run)->backend, false, [](auto&) {});
       const double found = loss_of(*(*run)->backend, true, [](auto&) {});
       for (size_t i = 0; i < averages.size(); ++i) parameters[i] = averages[i];  // those that are trained come first
       const auto other = *cpu::MakeCpuBackend({.devices = 4, .threads_per_device = 1});
-      const double expected = loss_of(
-          *other, false, [&](engine::LoadedProgram& to) { EXPECT_TRUE(engine::WriteParameters(to, parameters).ok()); });
+      const double expected =
+          loss_of(*other, false, [&](engine::LoadedProgram& to) { EXPECT_TRUE(engine::WriteTensors(to, parameters).ok()); });
       EXPECT_EQ(found, expected);
       EXPECT_NE(found, of_parameters);
     }
@@ -237,7 +237,7 @@ TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
         ASSERT_TRUE((*run)->SetParameters(begin).ok());
         const Batch batch = SomeBatch(random);
         ASSERT_TRUE(engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 1, .seed = 7}).ok());
-        const auto momenta = engine::ReadMomenta((*run)->executor->loaded());
+        const auto momenta = engine::ReadTensors((*run)->executor->loaded(), engine::StateKind::kMomentum);
         ASSERT_TRUE(momenta.ok()) << momenta.status();
         for (const engine::NamedTensor& tensor : *momenta) {
           EXPECT_NEAR(Norm(tensor.values) / (0.5 * Norm(begin.at(tensor.name))), 1, 1e-12)
@@ -353,7 +353,7 @@ TEST(Freeze, PassesTheGradientOn) {
 
 std::vector<std::vector<char>> StateOf(const PlannedRun& run) {
   engine::StateCopy copy;
-  EXPECT_TRUE(engine::ReadState(run.executor->loaded(), copy).ok());
+  EXPECT_TRUE(engine::CopyState(run.executor->loaded(), copy).ok());
   std::vector<std::vector<char>> bytes;
   for (engine::StateCopy::Tensor& tensor : copy.tensors) bytes.push_back(std::move(tensor.bytes));
   return bytes;

@@ -141,7 +141,7 @@ Tensors Changes(const program::Program& program, const Tensors& before, Tensors 
 // What evaluation makes of the first batch.
 absl::StatusOr<NamedTensor> Evaluate(const Options& options, const Tensors& parameters, const Tensors& batches) {
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network, Network::Create(options, program::Mode::kEval));
-  RETURN_IF_ERROR(engine::WriteParameters(network->loaded(), parameters));
+  RETURN_IF_ERROR(engine::WriteTensors(network->loaded(), parameters));
   RETURN_IF_ERROR(network->Run(batches, 0, 0).status());
   return network->Logits("logits of evaluation");
 }
@@ -149,9 +149,9 @@ absl::StatusOr<NamedTensor> Evaluate(const Options& options, const Tensors& para
 absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   ASSIGN_OR_RETURN(Tensors weights, engine::LoadWeights(options.weights));
   ASSIGN_OR_RETURN(Tensors batches, engine::LoadTensors(options.batches));
-  RETURN_IF_ERROR(engine::WriteParameters(network.loaded(), weights));
+  RETURN_IF_ERROR(engine::WriteTensors(network.loaded(), weights));
   RETURN_IF_ERROR(engine::StartAverages(network.loaded()));
-  ASSIGN_OR_RETURN(Tensors before, engine::ReadParameters(network.loaded()));
+  ASSIGN_OR_RETURN(Tensors before, engine::ReadTensors(network.loaded()));
   ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, before, batches));
   Tensors results = {std::move(evaluated)};
   NamedTensor losses{.name = "losses", .shape = {options.steps}};
@@ -163,7 +163,7 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
     results.push_back(std::move(logits));
   }
   results.push_back(std::move(losses));
-  ASSIGN_OR_RETURN(Tensors after, engine::ReadParameters(network.loaded()));
+  ASSIGN_OR_RETURN(Tensors after, engine::ReadTensors(network.loaded()));
   for (NamedTensor& tensor : Changes(network.program(), before, std::move(after))) results.push_back(std::move(tensor));
   ASSIGN_OR_RETURN(Tensors averages, engine::ReadTensors(network.loaded(), engine::StateKind::kAverage));
   for (NamedTensor& tensor : Changes(network.program(), before, std::move(averages))) {
@@ -175,7 +175,7 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
 
 absl::StatusOr<Tensors> Begin(Network& network) {
   RETURN_IF_ERROR(engine::InitializeParameters(network.loaded(), /*seed=*/1));
-  return engine::ReadParameters(network.loaded());
+  return engine::ReadTensors(network.loaded());
 }
 
 program::Optimizer OptimizerOf(const Options& options) {

@@ -177,6 +177,8 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("learning_rate")", R"("learn_rate")"),
               StartsWith("training.learn_rate: unknown field, did you mean \"learning_rate\"?"));
   EXPECT_EQ(ErrorOf("0.02", "-1"), "training.learning_rate: expected a number of at least 0, found -1");
+  EXPECT_THAT(ErrorOf(R"({"learning_rate": 0.02})", R"({"lr_policy": "cosin"})"),
+              StartsWith("training.lr_policy: expected constant, step:N,F, "));
   EXPECT_THAT(ErrorOf(R"("kernel": 3, "pad": 1})", R"("kernal": 3, "pad": 1})"),
               StartsWith("layers[1] \"conv1\".kernal: unknown field, did you mean \"kernel\"?; expected one of name, type, "
                          "inputs, out_channels, kernel, "));

@@ -14,6 +14,7 @@
 #include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
+#include "tools/memory_fit.h"
 
 namespace colonnade::tools {
 namespace {

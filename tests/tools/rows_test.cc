@@ -81,9 +81,9 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("name": "4")", R"("name": "1")"),
               HasSubstr("rows[1].name: expected a name that no other row has, found \"1\""));
   EXPECT_THAT(ErrorOf(R"("reduction": "sharded")", R"("reduction": "ring")"),
-              HasSubstr("rows[1].reduction: expected one of all-reduce, sharded, master, found \"ring\""));
+              HasSubstr("rows[1].reduction: unknown name \"ring\"; expected one of all-reduce, sharded, master"));
   EXPECT_THAT(ErrorOf(R"("dtype": "bf16")", R"("dtype": "fp16")"),
-              HasSubstr("rows[3].dtype: expected one of fp32, bf16, found \"fp16\""));
+              HasSubstr("rows[3].dtype: unknown name \"fp16\", did you mean \"fp32\"?; expected one of fp32, bf16"));
   EXPECT_THAT(ErrorOf(R"("label": "four")", R"("labels": "four")"), HasSubstr("did you mean \"label\"?"));
   EXPECT_THAT(ErrorOf(R"("scaling": "weak")", R"("scaling": "none")"), HasSubstr("expected one of strong, weak"));
   EXPECT_THAT(std::string(RowsFromJson(R"({"colonnade_rows": 1, "title": "t", "rows": []})").status().message()),

@@ -1,11 +1,11 @@
 // Percentiles, worked out by hand.
-#include "tools/statistics.h"
+#include "engine/statistics.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace colonnade::tools {
+namespace colonnade::engine {
 namespace {
 
 TEST(Percentile, IsLinearBetweenTheSortedValues) {
@@ -45,4 +45,4 @@ TEST(TrimmedMean, LeavesOutTheLongestTenth) {
 TEST(SpreadOf, IsTheRangeOverTheMedian) { EXPECT_EQ(SpreadOf({4, 2, 8}), 1.5); }
 
 }  // namespace
-}  // namespace colonnade::tools
+}  // namespace colonnade::engine

@@ -1,11 +1,11 @@
-#include "tools/statistics.h"
+#include "engine/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-namespace colonnade::tools {
+namespace colonnade::engine {
 
 double Percentile(std::vector<double> values, double part) {
   if (values.empty()) return 0;
@@ -45,4 +45,4 @@ double SpreadOf(const std::vector<double>& values) {
   return (*most - *least) / Median(values);
 }
 
-}  // namespace colonnade::tools
+}  // namespace colonnade::engine
