@@ -7,7 +7,7 @@ trap 'rm -f "$found"' EXIT
 
 # A name that ends in "…", "\*" or "{" is the beginning of one; ".Test" is of the suite before it.
 tests_that_are_missing() {
-  find tests -name '*_test.cc' -exec sed -nE 's/^ *(TYPED_)?TEST(_F|_P)?\((\w+), *(\w+)\).*/\3.\4/p' {} + |
+  find tests -name '*.cc' -exec sed -nE 's/^ *(TYPED_)?TEST(_F|_P)?\((\w+), *(\w+)\).*/\3.\4/p' {} + |
     awk -F'|' '
       NR == FNR { defined[$1]; next }
       { suite = ""
