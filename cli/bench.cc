@@ -78,7 +78,8 @@ void AddStep(CLI::App& group, Flags& flags, BenchFlags& bench) {
       "step", "A training step without data: time and its spread, flop/s, bytes/s, time by kind of task, memory.");
   AddModelFlags(*step, flags);
   AddPlanFlags(*step, flags);
-  AddMachineFlags(*step, flags);
+  AddProfileFlag(*step, flags);
+  AddBackendFlags(*step, flags);
   step->add_option("--steps", flags.steps,
                    "steps that are timed, in each pair of --against (default: 20, and at least a second)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));

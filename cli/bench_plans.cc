@@ -64,7 +64,7 @@ absl::Status Enter(const std::string& name, const partition::Plan& plan, const l
 }
 
 // The named plans that the network has on so many devices, and the planner's.
-absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const Flags& flags,
+absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const PlanFlags& flags,
                                                                              const layers::LayerGraph& graph,
                                                                              const partition::LowerOptions& lower,
                                                                              const engine::Machine& machine) {
@@ -123,7 +123,7 @@ Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
   return json;
 }
 
-void PrintRacers(const Flags& flags, const std::vector<Racer>& racers) {
+void PrintRacers(const PlanFlags& flags, const std::vector<Racer>& racers) {
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
   for (const Racer& racer : racers) {

@@ -42,7 +42,7 @@ struct Versions {
   std::vector<std::string> devices;  // what each of them is
 };
 
-absl::StatusOr<Versions> VersionsOf(const Flags& flags, int devices) {
+absl::StatusOr<Versions> VersionsOf(const BackendFlags& flags, int devices) {
   Versions versions;
   if (flags.backend != "cuda") {
     versions.libraries = absl::StrCat("oneDNN ", cpu::AboutOneDnn().version);
@@ -61,7 +61,7 @@ absl::StatusOr<Versions> VersionsOf(const Flags& flags, int devices) {
   return versions;
 }
 
-absl::StatusOr<std::vector<int>> MembersOf(const Flags& flags, const BenchFlags& bench) {
+absl::StatusOr<std::vector<int>> MembersOf(const BackendFlags& flags, const BenchFlags& bench) {
   if (!bench.members.empty()) return bench.members;
   if (flags.backend != "cuda") return std::vector<int>{2, 4};
   ASSIGN_OR_RETURN(const tools::Gpus gpus, FindGpus());

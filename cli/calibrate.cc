@@ -126,7 +126,7 @@ struct PlanRun {
 };
 
 // Batches on both sides of the one that is asked for, divisible by every number of devices.
-std::vector<int64_t> BatchesOf(const Flags& flags, int devices) {
+std::vector<int64_t> BatchesOf(const PlanFlags& flags, int devices) {
   const int64_t unit = 4 * devices;
   return {std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit, std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit};
 }

@@ -95,7 +95,7 @@ absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) 
 }
 
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
-void ApplyStandard(const Flags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
+void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
   const bool are_files = !set.image_shape().has_value();
   const bool are_cifar = flags.data != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
   if (shifts && !are_files) {
@@ -128,7 +128,7 @@ absl::StatusOr<Wanted> WantedBy(const Flags& flags) {
 }
 
 // Where a set has more classes than the network, how that is to have as many.
-absl::Status WithAdviceOnClasses(const Flags& flags, int64_t classes, const absl::Status& status) {
+absl::Status WithAdviceOnClasses(const NetworkFlags& flags, int64_t classes, const absl::Status& status) {
   const std::string found = absl::StrFormat("%d classes, found", classes);
   if (flags.classes > 0 || tools::IsNetworkFile(flags.model) || !absl::StrContains(status.message(), found)) return status;
   return absl::Status(status.code(),
@@ -193,7 +193,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
   return options;
 }
 
-int DataThreads(const Flags& flags) {
+int DataThreads(const DataFlags& flags) {
   return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

@@ -17,7 +17,7 @@
 namespace colonnade::cli {
 namespace {
 
-absl::Status CheckFlagsOfCpu(const Flags& flags) {
+absl::Status CheckFlagsOfCpu(const BackendFlags& flags) {
   if (flags.kernels == "winograd" && !cpu::HasWinograd()) {
     return absl::FailedPreconditionError(
         "--kernels=winograd: expected a processor with AVX-512, or AVX2 and FMA; take --kernels=onednn");
@@ -38,12 +38,12 @@ absl::Status CheckFlagsOfCpu(const Flags& flags) {
   return absl::OkStatus();
 }
 
-cuda::Collectives CollectivesOf(const Flags& flags) {
+cuda::Collectives CollectivesOf(const BackendFlags& flags) {
   if (flags.collectives == "nccl") return cuda::Collectives::kNccl;
   return flags.collectives == "peer" ? cuda::Collectives::kPeer : cuda::Collectives::kAuto;
 }
 
-cuda::Graphs GraphsOf(const Flags& flags, bool times_tasks) {
+cuda::Graphs GraphsOf(const BackendFlags& flags, bool times_tasks) {
   if (flags.cuda_graphs == "off" || times_tasks) return cuda::Graphs::kOff;
   return flags.cuda_graphs == "on" ? cuda::Graphs::kOn : cuda::Graphs::kAuto;
 }
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags,
       {.devices = devices, .threads_per_device = threads_per_device, .kernels = *cpu::KernelsFromName(flags.kernels)});
 }
 
-std::string ProductsOnCpu(const Flags& flags) {
+std::string ProductsOnCpu(const BackendFlags& flags) {
   if (flags.dtype != "bf16") return "";
   if (flags.kernels == "reference") return ", bf16 (rounded doubles)";
   const std::string by_winograd = flags.kernels == "winograd" ? cpu::Bf16WinogradProducts() : "";
@@ -97,7 +97,7 @@ std::string ProductsOnCpu(const Flags& flags) {
   return absl::StrCat(", bf16 (", first, cpu::Bf16Products(), ")");
 }
 
-tools::KernelChoice KernelsOf(const Flags& flags) {
+tools::KernelChoice KernelsOf(const BackendFlags& flags) {
   return {.kernels = flags.kernels, .precision = flags.dtype == "auto" ? "fp32" : flags.dtype};
 }
 
@@ -114,7 +114,7 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   return machine;
 }
 
-nlohmann::ordered_json KernelsJson(const Flags& flags, const engine::Machine& machine) {
+nlohmann::ordered_json KernelsJson(const BackendFlags& flags, const engine::Machine& machine) {
   return machine.cores.value > 0 ? nlohmann::ordered_json(flags.kernels) : nlohmann::ordered_json();
 }
 

@@ -26,14 +26,14 @@ absl::Status CheckBackend(const Flags& flags);
 // Returns the GPUs that --backend=cuda finds, at least one; else Unavailable.
 absl::StatusOr<tools::Gpus> FindGpus();
 // Returns how the kernels of CPU devices multiply with --dtype=bf16, as ", bf16 (AMX)"; empty with any other --dtype.
-std::string ProductsOnCpu(const Flags& flags);
+std::string ProductsOnCpu(const BackendFlags& flags);
 
 // Returns the kernels that --kernels and --dtype choose; fp32 for a --dtype of auto.
-tools::KernelChoice KernelsOf(const Flags& flags);
+tools::KernelChoice KernelsOf(const BackendFlags& flags);
 // Opens the profile that --machine names, for steps of those kernels. Notes about it go to stderr.
 absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
 // Returns --kernels for a profile of CPU devices; null for other devices, which have kernels of their own.
-nlohmann::ordered_json KernelsJson(const Flags& flags, const engine::Machine& machine);
+nlohmann::ordered_json KernelsJson(const BackendFlags& flags, const engine::Machine& machine);
 // Returns the file that the profile was read from; null where its name says which it is.
 nlohmann::ordered_json MachineFileJson(const engine::Machine& machine);
 // Warns on stderr where the profile was fitted to another network.

@@ -53,7 +53,7 @@ CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& valu
   return app.add_option(name, value, help)->check(CLI::IsMember({"on", "off"}))->capture_default_str();
 }
 
-void AddCollectivesFlag(CLI::App& app, Flags& flags) {
+void AddCollectivesFlag(CLI::App& app, BackendFlags& flags) {
   app.add_option("--collectives", flags.collectives,
                  "on GPUs: by nccl, by copies between peers, or auto (nccl where it serves)")
       ->check(CLI::IsMember({"nccl", "peer", "auto"}))
@@ -61,7 +61,7 @@ void AddCollectivesFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddGpuFlags(CLI::App& app, Flags& flags) {
+void AddGpuFlags(CLI::App& app, BackendFlags& flags) {
   AddCollectivesFlag(app, flags);
   app.add_option("--cuda-graphs", flags.cuda_graphs,
                  "on GPUs: each step as one CUDA graph where it can be; on: an error where it cannot")
@@ -74,7 +74,7 @@ void AddGpuFlags(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddMeasuredBackendFlag(CLI::App& app, Flags& flags) {
+void AddMeasuredBackendFlag(CLI::App& app, BackendFlags& flags) {
   app.add_option("--backend", flags.backend, "what is measured: cpu, or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->default_str("cpu")
@@ -98,7 +98,7 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text
   return in_minutes ? CheckpointInterval{.minutes = count} : CheckpointInterval{.steps = count};
 }
 
-void AddModelFlags(CLI::App& app, Flags& flags) {
+void AddModelFlags(CLI::App& app, NetworkFlags& flags) {
   app.add_option("--model", flags.model,
                  "network of the zoo, or a file of one; list: names those of the zoo, with parameters and flop")
       ->type_name("MODEL")
@@ -107,7 +107,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
   AddNetworkFlags(app, flags);
 }
 
-void AddNetworkFlags(CLI::App& app, Flags& flags) {
+void AddNetworkFlags(CLI::App& app, NetworkFlags& flags) {
   const std::string group = kModelGroup;
   app.add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
       ->check(CLI::Range(1, kMostSide))
@@ -140,7 +140,7 @@ void AddNetworkFlags(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
-void AddDataFlags(CLI::App& app, Flags& flags) {
+void AddDataFlags(CLI::App& app, DataFlags& flags) {
   const std::string group = "Data";
   app.add_option("--data", flags.data,
                  "digits, synthetic, or a path: IDX, CIFAR, RecordIO, tar or a folder of images (docs/data.md)")
@@ -202,7 +202,7 @@ CLI::Validator DrawnFile() {
   return {check, ""};
 }
 
-void AddProfileFlag(CLI::App& app, Flags& flags) {
+void AddProfileFlag(CLI::App& app, ProfileFlags& flags) {
   app.add_option("--machine", flags.machine,
                  "machine profile: a name, a file, or local (the last calibrate of this machine)")
       ->type_name("MACHINE")
@@ -210,7 +210,7 @@ void AddProfileFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddInputRateFlag(CLI::App& app, Flags& flags) {
+void AddInputRateFlag(CLI::App& app, ProfileFlags& flags) {
   app.add_option("--input-rate", flags.input_rate,
                  "images/s of the input, as io-bench prints them (default: the profile's, or as many as are asked for)")
       ->check(Number(engine::kImageRates.least, engine::kImageRates.most))
@@ -218,7 +218,7 @@ void AddInputRateFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddPlanFlags(CLI::App& app, Flags& flags) {
+void AddPlanFlags(CLI::App& app, PlanFlags& flags) {
   const std::string group = "Plan";
   app.add_option("--batch", flags.batch, "global batch")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
@@ -251,10 +251,9 @@ void AddPlanFlags(CLI::App& app, Flags& flags) {
                  "parts of the batch, of which fully connected layers compute one while another moves (default: the plan's)")
       ->check(CLI::Range(1, partition::kMostTransferParts))
       ->group(group);
-  AddProfileFlag(app, flags);
 }
 
-void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
+void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto) {
   const std::string group = kMachineGroup;
   app.add_option("--backend", flags.backend, "cpu, cuda, or auto")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
@@ -272,7 +271,7 @@ void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto) {
   AddDtypeFlag(app, flags, dtype_may_be_auto);
 }
 
-void AddKernelsFlag(CLI::App& app, Flags& flags) {
+void AddKernelsFlag(CLI::App& app, BackendFlags& flags) {
   app.add_option("--kernels", flags.kernels,
                  "on the CPU: onednn, winograd (faster convolutions of 3 x 3, 5 x 5 and of stride 4, errors of 1e-6 instead "
                  "of 1e-7, in bf16 of 4e-3, so that plans differ in bits), or reference (plain loops, double precision)")
@@ -281,7 +280,7 @@ void AddKernelsFlag(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
+void AddDtypeFlag(CLI::App& app, BackendFlags& flags, bool may_be_auto) {
   std::vector<std::string> types = {"fp32", "tf32", "bf16"};
   if (may_be_auto) types.push_back("auto");
   app.add_option("--dtype", flags.dtype,
@@ -292,21 +291,21 @@ void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto) {
       ->group(kMachineGroup);
 }
 
-void AddTimedKernelsFlag(CLI::App& app, Flags& flags) {
+void AddTimedKernelsFlag(CLI::App& app, BackendFlags& flags) {
   app.add_option("--kernels", flags.kernels, "kernels of CPU devices whose rates are taken: onednn or winograd")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(engine::kTimedKernels), std::end(engine::kTimedKernels))))
       ->capture_default_str()
       ->group(kMachineGroup);
 }
 
-void AddMeasuringFlags(CLI::App& app, Flags& flags) {
+void AddMeasuringFlags(CLI::App& app, BackendFlags& flags) {
   AddMeasuredBackendFlag(app, flags);
   AddTimedKernelsFlag(app, flags);
   AddGpuFlags(app, flags);
   AddDtypeFlag(app, flags, /*may_be_auto=*/false);
 }
 
-void AddTransferFlags(CLI::App& app, Flags& flags) {
+void AddTransferFlags(CLI::App& app, BackendFlags& flags) {
   AddMeasuredBackendFlag(app, flags);
   AddCollectivesFlag(app, flags);
   app.add_option("--dtype", flags.dtype, "element type of what moves")
@@ -315,7 +314,7 @@ void AddTransferFlags(CLI::App& app, Flags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddOptimizerFlags(CLI::App& app, Flags& flags) {
+void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
   const std::string group = "Optimiser";
   std::vector<std::string> optimizers;
   for (program::SgdForm form : program::kSgdForms) optimizers.emplace_back(program::Name(form));
@@ -392,7 +391,7 @@ void AddOptimizerFlags(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
-void AddCheckpointFlags(CLI::App& app, Flags& flags) {
+void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
   const std::string group = "Checkpoints";
   CLI::Option* folder =
       app.add_option(

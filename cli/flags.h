@@ -20,15 +20,17 @@ struct ResolvedFlag {
   bool is_list = false;             // takes several, with commas between
 };
 
-struct Flags {
-  // Model
+// What the network is: --model, and what it is to be instead of itself.
+struct NetworkFlags {
   std::string model;
   int64_t input_size = 0, input_channels = 0, classes = 0;
   double width = 1.0;
   std::string dropout = "on";
   std::string batch_norm = "sync", zero_init_residual = "off", auxiliary_heads = "off";
   double label_smoothing = 0;
-  // Data
+};
+
+struct DataFlags {
   std::string data = "synthetic";
   std::string shuffle = "on";
   std::string augment = "standard";
@@ -38,8 +40,10 @@ struct Flags {
   int prefetch = 3;          // batches
   int64_t jpeg_index = 256;  // MB
   std::string bad_sample = "error";
-  // Plan
-  int64_t batch = 64, accumulate = 1;
+};
+
+struct PlanFlags {
+  int64_t batch = 64;
   int devices = 0;  // 0: not given
   std::string plan;
   int columns = 0;
@@ -47,7 +51,10 @@ struct Flags {
   int64_t bucket_bytes = 0;        // 0: the plan's own
   int64_t piece_bytes = 0;         // likewise
   int transfer_parts = 0;          // likewise
-  // Machine
+};
+
+// The devices, and what they compute with.
+struct BackendFlags {
   std::string backend = "auto";
   std::string kernels = "onednn";
   int threads_per_device = 0;
@@ -56,9 +63,9 @@ struct Flags {
   std::string collectives = "auto";
   std::string cuda_graphs = "auto";
   std::string search_algorithms;  // empty: no search
-  // Run
-  int64_t steps = 0, epochs = 0;  // 0: not given
-  uint64_t seed = 1;
+};
+
+struct OptimizerFlags {
   std::string optimizer = "krizhevsky";
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
   std::optional<double> trust, epsilon;
@@ -66,15 +73,36 @@ struct Flags {
   double clip_norm = 0, head_lr_scale = 1, ema = 0;
   std::vector<std::string> freeze;  // patterns of layers' names
   std::string decay = "all", on_not_finite = "stop";
+  int64_t accumulate = 1;               // micro-batches
   std::string lr_policy;                // empty: the model's
   int64_t warm_up = 0, base_batch = 0;  // steps; 0: the rate is as it is given
-  std::string init, save, save_ema, trace;
-  bool replace_head = false;
+};
+
+struct CheckpointFlags {
   std::string checkpoint, checkpoint_every = "10m";
   int checkpoint_keep = 3;
   std::optional<std::string> resume;  // empty: from --checkpoint
   std::vector<std::string> allow_change;
-  std::string log, tensorboard, curves, eval_every, until;  // empty: none
+};
+
+// What a training writes beside weights and checkpoints, and when it is tested; empty: nothing, or never.
+struct RecordFlags {
+  std::string log, tensorboard, curves, eval_every, until;
+};
+
+// The machine of a prediction, and how sure it is to be.
+struct ProfileFlags {
+  std::string machine = "local";
+  double input_rate = 0;  // images/s; 0: what the machine says
+  int draws = -1;         // below 0: as many as take some seconds
+};
+
+// All flags, by the groups in which sub-commands take them, and those of some sub-commands alone.
+struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags, CheckpointFlags, RecordFlags, ProfileFlags {
+  int64_t steps = 0, epochs = 0;  // 0: not given
+  uint64_t seed = 1;
+  std::string init, save, save_ema, trace;
+  bool replace_head = false;
   std::string report;
   bool json = false;
   std::string config;
@@ -91,13 +119,10 @@ struct Flags {
   // program, eval
   std::string mode = "train";  // eval is always "eval"
   bool summary = false;
-  // plan, simulate, table, calibrate
-  std::string machine = "local";
-  double input_rate = 0;         // images/s; 0: what the machine says
+  // plan, table, calibrate
   std::string rows;              // empty: the paper's
   std::vector<std::string> fit;  // rows of the table
   std::string calibrate_on;      // empty: the 1-GPU row alone
-  int draws = -1;                // below 0: as many as take some seconds
   std::string explain;           // a layer
   std::string save_plan, drawing, plots, out, transfers;
   bool unfold = false;
@@ -139,21 +164,21 @@ int64_t SamplesPerGroup(absl::string_view batch_norm);
 // Refuses names of files that end as pictures of other formats do, since all that is drawn is SVG.
 CLI::Validator DrawnFile();
 
-void AddModelFlags(CLI::App& app, Flags& flags);    // --model and AddNetworkFlags
-void AddNetworkFlags(CLI::App& app, Flags& flags);  // what the network is to be instead of itself
-void AddDataFlags(CLI::App& app, Flags& flags);
-void AddPlanFlags(CLI::App& app, Flags& flags);
-void AddMachineFlags(CLI::App& app, Flags& flags, bool dtype_may_be_auto = false);
-void AddKernelsFlag(CLI::App& app, Flags& flags);
-void AddDtypeFlag(CLI::App& app, Flags& flags, bool may_be_auto);
-void AddTimedKernelsFlag(CLI::App& app, Flags& flags);  // --kernels, of those whose rates a profile may state
-void AddMeasuringFlags(CLI::App& app, Flags& flags);    // --backend, --kernels and --dtype of what is measured
-void AddTransferFlags(CLI::App& app, Flags& flags);     // those of what moves alone, which is fp32
-void AddOptimizerFlags(CLI::App& app, Flags& flags);
-void AddCheckpointFlags(CLI::App& app, Flags& flags);
-void AddRecordFlags(CLI::App& app, Flags& flags);
-void AddProfileFlag(CLI::App& app, Flags& flags);
-void AddInputRateFlag(CLI::App& app, Flags& flags);
+void AddModelFlags(CLI::App& app, NetworkFlags& flags);    // --model and AddNetworkFlags
+void AddNetworkFlags(CLI::App& app, NetworkFlags& flags);  // what the network is to be instead of itself
+void AddDataFlags(CLI::App& app, DataFlags& flags);
+void AddPlanFlags(CLI::App& app, PlanFlags& flags);
+void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto = false);
+void AddKernelsFlag(CLI::App& app, BackendFlags& flags);
+void AddDtypeFlag(CLI::App& app, BackendFlags& flags, bool may_be_auto);
+void AddTimedKernelsFlag(CLI::App& app, BackendFlags& flags);  // --kernels, of those whose rates a profile may state
+void AddMeasuringFlags(CLI::App& app, BackendFlags& flags);    // --backend, --kernels and --dtype of what is measured
+void AddTransferFlags(CLI::App& app, BackendFlags& flags);     // those of what moves alone, which is fp32
+void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags);
+void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags);
+void AddRecordFlags(CLI::App& app, RecordFlags& flags);
+void AddProfileFlag(CLI::App& app, ProfileFlags& flags);
+void AddInputRateFlag(CLI::App& app, ProfileFlags& flags);
 void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
 void AddReportFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
-#include "cli/learning_rate.h"
 #include "cli/network.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
@@ -113,8 +112,6 @@ absl::Status ListModels(const Flags& flags) {
 absl::Status RunModels(const Flags& flags) {
   if (flags.model.empty()) return ListModels(flags);
   ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
-  // Of a file, whose rates training would refuse at its beginning.
-  RETURN_IF_ERROR(LearningRateOf(flags, {.model = network.info}, /*steps=*/1).status());
   if (!flags.json) {
     PrintLayers(network.graph);
   } else if (flags.summary) {

@@ -17,7 +17,7 @@
 namespace colonnade::cli {
 namespace {
 
-models::ModelOptions OptionsOf(const Flags& flags) {
+models::ModelOptions OptionsOf(const NetworkFlags& flags) {
   return {.input_channels = flags.input_channels,
           .input_size = flags.input_size,
           .classes = flags.classes,
@@ -66,7 +66,7 @@ absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
 }
 
 // That --batch-norm=ghost:N finds what it is to change.
-absl::Status CheckGhostBatches(const Flags& flags, const layers::LayerGraph& graph) {
+absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGraph& graph) {
   if (SamplesPerGroup(flags.batch_norm) == 0) return absl::OkStatus();
   const auto obeys = [](const layers::LayerNode& node) { return layers::TraitsOf(node.layer).samples_per_group > 0; };
   if (std::any_of(graph.nodes.begin(), graph.nodes.end(), obeys)) return absl::OkStatus();
@@ -75,7 +75,7 @@ absl::Status CheckGhostBatches(const Flags& flags, const layers::LayerGraph& gra
 }
 
 // "; use another --width", where a flag makes the network another than the zoo's.
-std::string FlagsThatShape(const Flags& flags) {
+std::string FlagsThatShape(const NetworkFlags& flags) {
   std::vector<std::string> names;
   if (flags.width != 1) names.emplace_back("--width");
   if (flags.input_size != 0) names.emplace_back("--input-size");
@@ -98,7 +98,7 @@ std::string ModelsFor(const program::Shape& shape) {
 }
 
 // "; --pad=2 makes such images of them", where zeros around the data's images do.
-std::string PadFor(const Flags& flags, const program::Shape& expected, const program::Shape& found) {
+std::string PadFor(const DataFlags& flags, const program::Shape& expected, const program::Shape& found) {
   const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
   const int64_t pad = flags.pad + rows / 2;
   if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";

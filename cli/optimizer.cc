@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kAdamWRate = 1e-3, kAdamWDecay = 1e-2;  // torch.optim.AdamW's
 
-program::Optimizer OptimizerOf(const Flags& flags, const Session& session) {
+program::Optimizer OptimizerOf(const OptimizerFlags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
   if (flags.optimizer == "lars") {
     program::Lars lars{.momentum = momentum};
@@ -38,7 +38,7 @@ bool Matches(const layers::LayerNode& node, const std::string& pattern) {
   return HasParameters(node) && fnmatch(pattern.c_str(), node.name.c_str(), 0) == 0;
 }
 
-std::set<std::string> FrozenLayers(const Flags& flags, const layers::LayerGraph& graph) {
+std::set<std::string> FrozenLayers(const OptimizerFlags& flags, const layers::LayerGraph& graph) {
   std::set<std::string> frozen;
   for (const layers::LayerNode& node : graph.nodes) {
     for (const std::string& pattern : flags.freeze) {
@@ -104,7 +104,7 @@ partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& sess
   return update;
 }
 
-double DefaultLearningRate(const Flags& flags, const Session& session) {
+double DefaultLearningRate(const OptimizerFlags& flags, const Session& session) {
   return flags.optimizer == "adamw" ? kAdamWRate : session.model.learning_rate;
 }
 
@@ -133,7 +133,7 @@ std::string Describe(const partition::UpdateOptions& update) {
   return text;
 }
 
-engine::RunFields UpdateFieldsOf(const Flags& flags, const partition::UpdateOptions& update) {
+engine::RunFields UpdateFieldsOf(const OptimizerFlags& flags, const partition::UpdateOptions& update) {
   engine::RunFields fields = {{"optimizer", flags.optimizer}};
   if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
     fields.emplace_back("betas", absl::StrCat(Digits(adam->beta1), ",", Digits(adam->beta2)));

@@ -17,14 +17,14 @@ std::string HeadOf(const layers::LayerGraph& graph);
 absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph);
 // Where a flag is not given, the model's recipe for SGD and LARS, PyTorch's defaults for AdamW.
 partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session);
-double DefaultLearningRate(const Flags& flags, const Session& session);
+double DefaultLearningRate(const OptimizerFlags& flags, const Session& session);
 
 // "SGD in krizhevsky's form".
 std::string NameOf(const partition::UpdateOptions& update);
 // "momentum 0.9, weight decay 0.0005, clipped to norm 1".
 std::string Describe(const partition::UpdateOptions& update);
 // The fields of a run (engine::RunFields) that say how its parameters are updated.
-engine::RunFields UpdateFieldsOf(const Flags& flags, const partition::UpdateOptions& update);
+engine::RunFields UpdateFieldsOf(const OptimizerFlags& flags, const partition::UpdateOptions& update);
 
 }  // namespace colonnade::cli
 

@@ -89,7 +89,7 @@ Json FlagsJson(const Flags& flags, const Session& session, const RunFacts& facts
   return json;
 }
 
-Json MachineJson(const Flags& flags, const RunFacts& facts) {
+Json MachineJson(const BackendFlags& flags, const RunFacts& facts) {
   const HostFacts host = ReadHost();
   const cpu::OneDnn onednn = cpu::AboutOneDnn();
   Json json = {{"system", host.system},

@@ -53,7 +53,7 @@ std::optional<Target> ParseTarget(absl::string_view text) {
   return target.value <= 1 ? std::optional(target) : std::nullopt;
 }
 
-void AddRecordFlags(CLI::App& app, Flags& flags) {
+void AddRecordFlags(CLI::App& app, RecordFlags& flags) {
   const std::string group = "Records";
   app.add_option("--eval-every", flags.eval_every,
                  "tests while training. N: after every N steps; Ne: after every N epochs (default: at the end alone)")

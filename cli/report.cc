@@ -175,8 +175,8 @@ ReportSection CurvesSection(const Session& session, const TrainResults& results,
 }
 
 // `predicted` may be an error: then it says why.
-ReportSection ComparisonSection(const Flags& flags, const absl::StatusOr<Predicted>& predicted, const TrainResults& results,
-                                const std::vector<engine::Breakdown>& measured) {
+ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<Predicted>& predicted,
+                                const TrainResults& results, const std::vector<engine::Breakdown>& measured) {
   ReportSection section{.title = "Predicted beside measured"};
   const double median = Ms(results.report.MedianStep());
   tools::ReportTable table{.header = {"", "measured"}};
@@ -200,7 +200,7 @@ ReportSection ComparisonSection(const Flags& flags, const absl::StatusOr<Predict
   return section;
 }
 
-std::vector<tools::ReportFact> TrainHeadlines(const Flags& flags, const absl::StatusOr<Predicted>& predicted,
+std::vector<tools::ReportFact> TrainHeadlines(const PlanFlags& flags, const absl::StatusOr<Predicted>& predicted,
                                               const TrainResults& results) {
   const engine::TrainReport& report = results.report;
   std::vector<tools::ReportFact> facts = {{"steps", absl::StrCat(report.losses.size(), results.stopped ? ", stopped" : "")}};

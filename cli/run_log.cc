@@ -97,12 +97,12 @@ absl::Status CheckLog(const std::string& path) {
   return IsTornHead(beginning) ? absl::OkStatus() : CheckHead(path, beginning);
 }
 
-std::string LogPathOf(const Flags& flags) {
+std::string LogPathOf(const RecordFlags& flags) {
   if (!flags.log.empty() || flags.curves.empty()) return flags.log;
   return absl::StrCat(absl::StripSuffix(flags.curves, ".svg"), ".jsonl");
 }
 
-absl::Status CheckEventFolder(const Flags& flags) {
+absl::Status CheckEventFolder(const RecordFlags& flags) {
   if (flags.tensorboard.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(engine::MakeFolders(flags.tensorboard));
   return engine::CheckWritable(absl::StrCat(flags.tensorboard, "/events"));

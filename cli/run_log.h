@@ -68,10 +68,10 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
 absl::Status CheckLog(const std::string& path);
 
 // Where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
-std::string LogPathOf(const Flags& flags);
+std::string LogPathOf(const RecordFlags& flags);
 
 // Before anything is loaded: makes the folder of --tensorboard. DataLoss where no file could be written there.
-absl::Status CheckEventFolder(const Flags& flags);
+absl::Status CheckEventFolder(const RecordFlags& flags);
 
 class RunLog {
  public:

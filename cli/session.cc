@@ -115,7 +115,7 @@ int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / C
 
 }  // namespace
 
-partition::PlanSettings PlanSettingsOf(const Flags& flags) {
+partition::PlanSettings PlanSettingsOf(const PlanFlags& flags) {
   partition::PlanSettings settings{.reduction = partition::ReductionFromName(flags.reduction)};
   if (!flags.overlap.empty()) settings.overlap = flags.overlap == "on";
   if (flags.bucket_bytes > 0) settings.bucket_bytes = flags.bucket_bytes;
@@ -179,7 +179,7 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
 
 int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
 
-program::DType DTypeOf(const Flags& flags) {
+program::DType DTypeOf(const BackendFlags& flags) {
   const program::DType dtype = engine::DTypeOf(flags.dtype);
   return dtype == program::DType::kF32 && flags.kernels == "reference" ? program::DType::kF64 : dtype;
 }

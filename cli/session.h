@@ -34,7 +34,7 @@ struct Session {
 };
 
 // What the flags set of plans, whatever made them.
-partition::PlanSettings PlanSettingsOf(const Flags& flags);
+partition::PlanSettings PlanSettingsOf(const PlanFlags& flags);
 
 // The network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets
 // all that it judged.
@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
 
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
-program::DType DTypeOf(const Flags& flags);  // of the Program
-std::string DTypeName(const Flags& flags);   // "fp64" where --kernels=reference computes in it, else --dtype
+program::DType DTypeOf(const BackendFlags& flags);  // of the Program
+std::string DTypeName(const Flags& flags);          // "fp64" where --kernels=reference computes in it, else --dtype
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 // ResourceExhausted, naming a --batch that would fit, where `programs` of the session need more memory than this machine has
 // free. For the CPU backend, before anything is loaded.

@@ -19,7 +19,8 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddModelFlags(*train, flags);
   AddDataFlags(*train, flags);
   AddPlanFlags(*train, flags);
-  AddMachineFlags(*train, flags, /*dtype_may_be_auto=*/true);
+  AddProfileFlag(*train, flags);
+  AddBackendFlags(*train, flags, /*dtype_may_be_auto=*/true);
   AddOptimizerFlags(*train, flags);
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
@@ -54,7 +55,8 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
   AddModelFlags(*eval, flags);
   AddDataFlags(*eval, flags);
   AddPlanFlags(*eval, flags);
-  AddMachineFlags(*eval, flags);
+  AddProfileFlag(*eval, flags);
+  AddBackendFlags(*eval, flags);
   eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
       ->type_name("FILE")
       ->required();
@@ -89,7 +91,8 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddModelFlags(*verify, flags);
   AddDataFlags(*verify, flags);
   AddPlanFlags(*verify, flags);
-  AddMachineFlags(*verify, flags);
+  AddProfileFlag(*verify, flags);
+  AddBackendFlags(*verify, flags);
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
   verify->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
@@ -106,6 +109,7 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
   CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
   AddModelFlags(*program, flags);
   AddPlanFlags(*program, flags);
+  AddProfileFlag(*program, flags);
   AddKernelsFlag(*program, flags);
   AddDtypeFlag(*program, flags, /*may_be_auto=*/false);
   program->add_option("--mode", flags.mode, "train or eval")->check(CLI::IsMember({"train", "eval"}))->capture_default_str();
@@ -121,6 +125,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
       app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
   AddModelFlags(*plan, flags);
   AddPlanFlags(*plan, flags);
+  AddProfileFlag(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
   plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
   CLI::Option* drawing =
@@ -148,6 +153,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
   AddModelFlags(*simulate, flags);
   AddPlanFlags(*simulate, flags);
+  AddProfileFlag(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
       ->type_name("FILE");
   AddTimedKernelsFlag(*simulate, flags);

@@ -50,7 +50,7 @@ engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, dou
           column(&engine::Breakdown::input_wait), column(&engine::Breakdown::idle)};
 }
 
-void PrintSteps(const Flags& flags, const Session& session, const TrainResults& results) {
+void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResults& results) {
   const engine::TrainReport& report = results.report;
   if (report.losses.empty()) {
     std::printf("no step was done\n");

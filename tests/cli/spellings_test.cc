@@ -34,7 +34,8 @@ class Spellings : public ::testing::Test {
     AddModelFlags(*train, flags_);
     AddDataFlags(*train, flags_);
     AddPlanFlags(*train, flags_);
-    AddMachineFlags(*train, flags_);
+    AddProfileFlag(*train, flags_);
+    AddBackendFlags(*train, flags_);
     AddOptimizerFlags(*train, flags_);
     AddCheckpointFlags(*train, flags_);
     train->add_option("--epochs", flags_.epochs);

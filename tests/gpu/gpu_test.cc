@@ -129,8 +129,10 @@ class GpuZoo : public testing::TestWithParam<ZooCase> {
 
 void GpuZoo::Verify(const cuda::CudaOptions& options) const {
   const ZooCase& zoo = GetParam();
-  const cli::Flags flags{
-      .model = zoo.model, .width = zoo.width, .batch = 16, .devices = zoo.devices, .plan = zoo.plan, .dtype = zoo.dtype};
+  const cli::Flags flags{{.model = zoo.model, .width = zoo.width},
+                         {},
+                         {.batch = 16, .devices = zoo.devices, .plan = zoo.plan},
+                         {.dtype = zoo.dtype}};
   auto session = cli::OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto samples = cli::OpenSamples(flags, /*train=*/true);

@@ -329,6 +329,24 @@ TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
 }
 
 // The list of a thousand devices' tasks never moves to memory of twice the size.
+// Of what runs and of what is simulated.
+TEST(Lower, ItsProgressEndsAtTheNumberOfPassesThatItTold) {
+  const layers::LayerGraph graph = Model("two_column");
+  std::vector<std::pair<int, int>> told;
+  const LowerOptions options{.global_batch = 8, .progress = [&](int done, int passes) { told.emplace_back(done, passes); }};
+  const Plan plan = Named("hybrid", graph, 4);
+  const auto expect_all = [&] {
+    ASSERT_FALSE(told.empty());
+    EXPECT_EQ(told.back().first, told.back().second);
+    EXPECT_EQ(told.size(), told.back().second);
+    told.clear();
+  };
+  ASSERT_TRUE(Lower(graph, plan, options).ok());
+  expect_all();
+  ASSERT_TRUE(LowerRepresentatives(graph, plan, options).ok());
+  expect_all();
+}
+
 TEST(Lower, MakesRoomForTheTasksOfManyDevicesAtOnce) {
   const layers::LayerGraph graph = Model("lenet");
   for (const char* name : {"data", "hybrid", "owt"}) {
