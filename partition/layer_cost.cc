@@ -17,22 +17,30 @@ namespace {
 using program::CollectiveKind;
 using program::Shape;
 
-double Bytes(const Shape& shape) { return static_cast<double>(program::ElementCount(shape)) * sizeof(float); }
+double Bytes(const Shape& shape, program::DType dtype) {
+  return static_cast<double>(program::ElementCount(shape) * program::SizeInBytes(dtype));
+}
 
-// As of a Program in f32.
-program::Work NominalWork(const layers::EmittedOp& op) {
+program::DType TypeOf(const program::OperandTrait& trait, program::DType dtype) {
+  return program::TypeOf(trait.role).value_or(trait.width == program::Width::kMaster ? program::MasterType(dtype) : dtype);
+}
+
+// As of a Program in `dtype`.
+program::Work NominalWork(const layers::EmittedOp& op, program::DType dtype) {
   const auto traits = program::TraitsOfOperands(op.op, op.uses.size());
   return program::WorkOf(op.op, op.uses, op.flops, [&](size_t k) {
-    const program::DType type = program::TypeOf((*traits)[k]->role).value_or(program::DType::kF32);
-    return op.uses[k].region.elements() * program::SizeInBytes(type);
+    return op.uses[k].region.elements() * program::SizeInBytes(TypeOf(*(*traits)[k], dtype));
   });
 }
+
+// What is summed over devices, and gradients of parameters, travel in the master type.
+bool Sums(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter; }
 
 double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) {
   double seconds = 0;
   for (layers::EmittedOp& op : ops) {
     program::Task task;
-    task.work = NominalWork(op);
+    task.work = NominalWork(op, cost.dtype);
     task.what = program::Compute{std::move(op.op)};
     task.uses = {op.uses.begin(), op.uses.end()};
     seconds += cost.compute(task);
@@ -95,8 +103,10 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
       const bool partial = layer.sharding.parameter_gradients[p][a].kind == layers::Placement::Kind::kPartial;
       if (partial) members *= mesh.axes[a].size;
     }
-    if (members > 1)
-      layer.reduction_sec += cost.transfer(CollectiveKind::kAllReduce, static_cast<int>(members), Bytes(local));
+    if (members > 1) {
+      layer.reduction_sec += cost.transfer(CollectiveKind::kAllReduce, static_cast<int>(members),
+                                           Bytes(local, program::MasterType(cost.dtype)));
+    }
   }
   return layer;
 }
@@ -126,8 +136,9 @@ double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<
       if (const std::optional<CollectiveKind> kind = CollectiveOf(entry.kind)) {
         const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
         const Shape local = RegionOn(mesh, copies[at].placement, shape, 0).size;
+        const program::DType dtype = Sums(*kind) ? program::MasterType(cost.dtype) : cost.dtype;
         for (const program::Region& section : SectionsOf(entry, local)) {
-          seconds += cost.transfer(*kind, members, Bytes(section.size));
+          seconds += cost.transfer(*kind, members, Bytes(section.size, dtype));
         }
       }
       Copy copy{.placement = copies[at].placement, .from = at, .entry = entry};

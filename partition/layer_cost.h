@@ -22,6 +22,7 @@ struct CostFunctions {
   std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
   // Seconds of a collective between `members`, each with `bytes` of operand.
   std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
+  program::DType dtype = program::DType::kF32;  // in which the Program computes
 };
 
 struct LayerCost {

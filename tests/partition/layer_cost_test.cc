@@ -63,21 +63,23 @@ TEST(CostOfLayer, OfALayerWithoutParametersBeforeItIsForwardAlone) {
   EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
 }
 
-// x has 8 x 16 elements of f32 and y 8 x 4, whose argmax is bytes: forward makes y and argmax, backward makes dx of dy and
-// argmax.
-TEST(CostOfLayer, CountsTheBytesOfEachUseAsThoseOfAProgramInF32) {
+// x has 8 x 16 elements and y 8 x 4, whose argmax is bytes: forward makes y and argmax, backward makes dx of dy and argmax.
+TEST(CostOfLayer, CountsTheBytesOfEachUseInTheTypeOfTheProgram) {
   layers::GraphBuilder net("pooled");
   auto x = net.Conv2d("conv", net.Input("images", {1, 4, 4}), {.out_channels = 1, .kernel = 1});
   auto y = net.Flatten("flatten", net.MaxPool("pool", x, {.kernel = 2, .stride = 2}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", y, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
-  const CostFunctions cost{.compute = [](const program::Task& task) {
+  CostFunctions cost{.compute = [](const program::Task& task) {
     return static_cast<double>(task.work.bytes_read + task.work.bytes_written);
   }};
-  const absl::StatusOr<LayerCost> pool =
-      CostOfLayer(graph, layers::LayerId{2}, Mesh::ReplicasByColumns(1, 1), {kReplicate, kReplicate}, 8, cost);
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  EXPECT_EQ(pool->compute_sec, 2 * (4 * 8 * 16 + 4 * 8 * 4 + 8 * 4));
+  for (const auto& [dtype, size] : {std::pair{program::DType::kF32, 4}, {program::DType::kBF16, 2}}) {
+    cost.dtype = dtype;
+    const absl::StatusOr<LayerCost> pool =
+        CostOfLayer(graph, layers::LayerId{2}, Mesh::ReplicasByColumns(1, 1), {kReplicate, kReplicate}, 8, cost);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_EQ(pool->compute_sec, 2 * (size * 8 * 16 + size * 8 * 4 + 8 * 4));
+  }
 }
 
 // z has 8 x 4 elements on each device, of which the batch leaves half.
@@ -103,9 +105,12 @@ TEST(CostOfLayer, GradientsThatArePartialAreReduced) {
 }
 
 TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
-  const auto of = [](const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to) {
+  program::DType dtype = program::DType::kF32;
+  const auto of = [&](const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to) {
     Costs costs;
-    double bytes = CostOfReshard(mesh, from, to, {8, 6}, costs.Functions());
+    CostFunctions functions = costs.Functions();
+    functions.dtype = dtype;
+    const double bytes = CostOfReshard(mesh, from, to, {8, 6}, functions);
     costs.transfers.push_back(absl::StrCat(bytes));
     return costs.transfers;
   };
@@ -119,6 +124,9 @@ TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
   EXPECT_THAT(of(four, {kS0, kS1}, {kS0, kS1}), ElementsAre("0"));
   const layers::Placement sections = layers::Placement::SplitSections({2, 4});
   EXPECT_THAT(of(two, {sections, kR}, {kR, kR}), ElementsAre("all_gather of 2: 32", "all_gather of 2: 64", "96"));
+  dtype = program::DType::kBF16;
+  EXPECT_THAT(of(two, {kS0, kR}, {kR, kR}), ElementsAre("all_gather of 2: 48", "48"));
+  EXPECT_THAT(of(two, {kP, kR}, {kS1, kR}), ElementsAre("reduce_scatter of 2: 192", "192")) << "sums are in f32";
 }
 
 // Compute is cheaper the more it is split, gathers are free, sums are dear.
@@ -147,8 +155,7 @@ TEST(ProposeAssignments, ASumInTheMiddleOfALayerCounts) {
   EXPECT_EQ(options[fc2][best[0][fc2]].strategies[1], kReplicate);
 }
 
-// Were the gradients' way back free, fc2 would be
-// split by columns, too, though the dx that it makes is a sum.
+// Were the gradients' way back free, fc2 would be split by columns, too, though the dx that it makes is a sum.
 TEST(ProposeAssignments, AGradientsWayBackCountsAsMuchAsTheValues) {
   const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}));
   const CostFunctions cost = DearSums();
