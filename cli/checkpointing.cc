@@ -238,9 +238,12 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
   return from_;
 }
 
-absl::Status Checkpointing::KeepConfig() const {
+absl::Status Checkpointing::KeepConfig(bool trains) const {
   if (!saves()) return absl::OkStatus();
-  return engine::ReplaceFile(absl::StrCat(folder_->path(), "/config.toml"), ConfigText(flags_.resolved));
+  const std::string path = absl::StrCat(folder_->path(), "/config.toml");
+  std::error_code ignored;
+  if (!trains && std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  return engine::ReplaceFile(path, ConfigText(flags_.resolved));
 }
 
 void Checkpointing::AddLoss(double loss) {

@@ -38,8 +38,8 @@ class Checkpointing {
   // naming each field that differs, saved → current.
   absl::StatusOr<engine::RunPosition> Resume(engine::LoadedProgram& loaded);
 
-  // Puts the run's flags beside its checkpoints.
-  absl::Status KeepConfig() const;
+  // Puts the run's flags beside its checkpoints; of one that `trains` no further, if none are there.
+  absl::Status KeepConfig(bool trains) const;
   // Takes the memory of the copies, if there will be any. DataLoss where the disk has not room for a checkpoint of
   // `program`.
   absl::Status MakeRoom(const program::Program& program);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/definitions.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 #include "program/nearest_name.h"
@@ -138,9 +139,19 @@ std::string PlaceOf(const std::string& file, absl::string_view text, int n, F is
   return file;
 }
 
-// What stands for an item on the command line.
-void AppendWords(const CLI::ConfigItem& item, std::vector<std::string>& words) {
-  const std::string value = absl::StrJoin(item.inputs, ",");
+// Whether a flag's value may be left out, as that of --resume.
+bool MayStandAlone(const CLI::App& app, const std::vector<std::string>& words, const std::string& flag) {
+  const CLI::App* const command = CommandOf(app, words);
+  const CLI::Option* const option = command == nullptr ? nullptr : command->get_option_no_throw(flag);
+  return option != nullptr && option->get_items_expected_min() == 0 && option->get_items_expected_max() > 0;
+}
+
+// What stands for an item on the command line. Of a flag whose value may be left out, true and false say whether it is
+// there.
+void AppendWords(const CLI::ConfigItem& item, bool may_stand_alone, std::vector<std::string>& words) {
+  std::string value = absl::StrJoin(item.inputs, ",");
+  if (may_stand_alone && value == "false") return;
+  if (may_stand_alone && value == "true") value.clear();
   words.push_back(value.empty() ? absl::StrCat("--", item.name) : absl::StrCat("--", item.name, "=", value));
   if (value.empty()) words.emplace_back();  // else the next word would be taken for its value
 }
@@ -211,6 +222,11 @@ bool FitsIntoQuotes(const std::string& value) {
                       [](char c) { return absl::ascii_iscntrl(c) || c == '#' || c == '"' || c == '\\'; });
 }
 
+bool TakesNumbers(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT") || absl::StartsWith(type, "FLOAT");
+}
+
 }  // namespace
 
 void AddConfigFlag(CLI::App& command, std::string& file) {
@@ -226,7 +242,7 @@ absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, co
   for (const CLI::ConfigItem& item : items) {
     ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
     const bool is_given = Has(words, "--" + item.name) || Has(words, InPlaceOf("--" + item.name));
-    if (meant && !is_given) AppendWords(item, more);
+    if (meant && !is_given) AppendWords(item, MayStandAlone(app, words, "--" + item.name), more);
   }
   return more;
 }
@@ -240,6 +256,19 @@ absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> wor
   return words;
 }
 
+Json FlagJson(const ResolvedFlag& flag) {
+  if (flag.is_switch) return !flag.values.empty();
+  if (flag.values.empty()) return nullptr;
+  const auto of_value = [&](const std::string& value) {
+    const Json number = flag.is_number ? Json::parse(value, nullptr, /*allow_exceptions=*/false) : Json();
+    return number.is_number() ? number : Json(value);
+  };
+  if (!flag.is_list) return of_value(flag.values[0]);
+  Json values = Json::array();
+  for (const std::string& value : flag.values) values.push_back(of_value(value));
+  return values;
+}
+
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
   std::vector<ResolvedFlag> flags;
   for (const std::string& name : FlagsOf(command)) {
@@ -249,7 +278,8 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
     ResolvedFlag flag{.name = name,
                       .values = option->results(),
                       .is_switch = option->get_items_expected_max() == 0,
-                      .is_list = option->get_delimiter() != '\0'};
+                      .is_list = option->get_delimiter() != '\0',
+                      .is_number = TakesNumbers(*option)};
     if (option->count() == 0 && !alone && !option->get_default_str().empty()) flag.values = {option->get_default_str()};
     flags.push_back(std::move(flag));
   }
@@ -258,14 +288,15 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
 
 std::string ConfigText(const std::vector<ResolvedFlag>& flags) {
   std::string text;
+  Json record;
+  bool fit = true;
   for (const ResolvedFlag& flag : flags) {
     if (flag.values.empty()) continue;
-    const std::string toml = AsToml(flag.values);
-    const bool fits = std::all_of(flag.values.begin(), flag.values.end(), FitsIntoQuotes);
-    absl::StrAppend(&text, fits ? "" : "# cannot stand in a file: ", flag.name, " = ", fits ? toml : absl::CEscape(toml),
-                    "\n");
+    absl::StrAppend(&text, flag.name, " = ", AsToml(flag.values), "\n");
+    record["flags"][flag.name] = FlagJson(flag);
+    fit = fit && std::all_of(flag.values.begin(), flag.values.end(), FitsIntoQuotes);
   }
-  return text;
+  return fit ? text : absl::StrCat(record.dump(1, ' ', false, Json::error_handler_t::replace), "\n");
 }
 
 }  // namespace colonnade::cli

@@ -16,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "cli/flags.h"
+#include "nlohmann/json.hpp"
 
 namespace colonnade::cli {
 
@@ -32,7 +33,11 @@ absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, co
 
 // Every flag of `command` as it was parsed.
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
-// What --config takes to run the command again: each of its flags that was given or has a default.
+// The value of a flag in a record: a number of one that takes numbers; null where it has none.
+nlohmann::ordered_json FlagJson(const ResolvedFlag& flag);
+
+// What --config takes to run the command again: each of its flags that was given or has a default, as TOML; as a record
+// where a value cannot stand in quotes.
 std::string ConfigText(const std::vector<ResolvedFlag>& flags);
 
 }  // namespace colonnade::cli

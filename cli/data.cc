@@ -217,10 +217,10 @@ absl::StatusOr<std::string> DigestOfPixels(const data::SampleSet& set) {
   return engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels));
 }
 
-// Of the labels and names of a set of files, which are not read for this.
+// Of the classes, labels and names of a set of files, which are not read for this.
 std::string DigestOfNames(const data::SampleSet& set) {
   constexpr size_t kMostText = size_t{1} << 20;
-  std::string text;
+  std::string text = absl::StrCat(absl::StrJoin(set.class_names(), "\n"), "\n");
   for (int64_t sample = 0; sample < set.size(); ++sample) {
     absl::StrAppend(&text, set.label(sample), " ", FileName(set.sample_name(sample)), "\n");
     if (text.size() > kMostText) text = engine::Xxh3Text(text);

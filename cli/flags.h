@@ -18,6 +18,7 @@ struct ResolvedFlag {
   std::vector<std::string> values;  // given, or the default; empty where there is neither
   bool is_switch = false;           // takes no value
   bool is_list = false;             // takes several, with commas between
+  bool is_number = false;           // takes numbers
 };
 
 // What the network is: --model, and what it is to be instead of itself.

@@ -137,10 +137,15 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
   const program::Shape found = samples.image_shape().value_or(expected);
   const bool is_file = tools::IsNetworkFile(flags.model);
   if (found != expected) {
+    std::vector<std::string> given;
+    if (flags.input_size > 0) given.push_back("--input-size");
+    if (flags.input_channels > 0) given.push_back("--channels");
+    const std::string remedy = is_file         ? "set sample_shape in the file, or use other data"
+                               : given.empty() ? "set --input-size and --channels, or use other data"
+                                               : absl::StrCat("leave out ", absl::StrJoin(given, " and "));
     return absl::FailedPreconditionError(absl::StrFormat(
-        "model \"%s\" takes images %s, %s has %s; set %s, or use other data%s%s", flags.model, program::ToString(expected),
-        samples.name(), program::ToString(found), is_file ? "sample_shape in the file" : "--input-size and --channels",
-        PadFor(flags, expected, found), ModelsFor(found)));
+        "model \"%s\" takes images %s, %s has %s; %s%s%s", flags.model, program::ToString(expected), samples.name(),
+        program::ToString(found), remedy, PadFor(flags, expected, found), given.empty() ? ModelsFor(found) : ""));
   }
   if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
     return absl::FailedPreconditionError(

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "cli/build_facts.h"
+#include "cli/config.h"
 #include "cli/devices.h"
 #include "cli/info.h"
 #include "cli/optimizer.h"
@@ -14,21 +15,6 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Of a flag as it was given, or its default: a number where it is one.
-Json ValueJson(const std::string& value) {
-  const Json number = Json::parse(value, nullptr, /*allow_exceptions=*/false);
-  return number.is_number() ? number : Json(value);
-}
-
-Json FlagJson(const ResolvedFlag& flag) {
-  if (flag.is_switch) return !flag.values.empty();
-  if (flag.values.empty()) return nullptr;
-  if (!flag.is_list) return ValueJson(flag.values[0]);
-  Json values = Json::array();
-  for (const std::string& value : flag.values) values.push_back(ValueJson(value));
-  return values;
-}
 
 void AddNetwork(const Session& session, Json& values) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
@@ -70,8 +56,6 @@ Json ChosenValues(const Flags& flags, const Session& session, const RunFacts& fa
   AddNetwork(session, values);
   AddPlan(session, values);
   AddOptimizer(flags, session, values);
-  values["mean"] = facts.moments.mean;
-  values["std"] = facts.moments.std;
   values["data-threads"] = DataThreads(flags);
   values["backend"] = facts.backend;
   if (facts.backend == "cpu") values["threads-per-device"] = session.threads_per_device;
@@ -115,6 +99,7 @@ Json RecordJson(const Flags& flags, const Session& session, const RunFacts& fact
           {"machine", MachineJson(flags, facts)},
           {"data", flags.data},
           {"data_identity", facts.data_identity},
+          {"data_moments", {{"mean", facts.moments.mean}, {"std", facts.moments.std}}},
           {"seed", flags.seed},
           {"flags", FlagsJson(flags, session, facts)},
           {"plan_file", Json::parse(partition::PlanToJson(session.plan), nullptr, /*allow_exceptions=*/false)}};

@@ -35,6 +35,22 @@ absl::Status CheckHead(const std::string& path, absl::string_view contents) {
       path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
 }
 
+// That the log which is gone on with is of the same network.
+absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, const Json& head) {
+  const Json old = Json::parse(contents.substr(0, contents.find('\n')), nullptr, /*allow_exceptions=*/false);
+  const auto of = [](const Json& of_head, const char* field) {
+    return of_head.contains("run") ? of_head["run"].value(field, std::string()) : std::string();
+  };
+  for (const char* field : {"model", "input"}) {
+    if (of(old, field) == of(head, field)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected the log of this run, whose %s is %s, found that of a run "
+                        "whose %s is %s; name another file, or remove this one",
+                        path, field, of(head, field), field, of(old, field)));
+  }
+  return absl::OkStatus();
+}
+
 // What a process left that was killed in its first line.
 bool IsTornHead(absl::string_view contents) {
   const std::string beginning = absl::StrCat("{\"", kLogVersionKey, "\":");
@@ -122,6 +138,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head) {
   if (course_.from.step > 0 && std::filesystem::exists(path, ignored)) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
+    if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, head));
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());

@@ -17,7 +17,6 @@
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/precision.h"
-#include "engine/state.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/host_memory.h"
@@ -197,8 +196,7 @@ partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& sessio
 }
 
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
-                         int backends) {
-  const int64_t copied = flags.checkpoint.empty() ? 0 : engine::StateBytes(*programs[0]);  // of checkpoints
+                         int backends, const HostUse& beside) {
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;
@@ -209,15 +207,14 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
       smaller.push_back(std::move(lowered));
     }
     for (const program::Program& program : smaller) pointers.push_back(&program);
-    return backends * tools::LeastBytesOf(pointers) + copied;
+    return backends * tools::LeastBytesOf(pointers) + beside.bytes;
   };
-  const absl::Status fits = FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + copied,
+  const absl::Status fits = FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes,
                                                                flags.batch, session.plan.mesh.device_count(), bytes_of),
                                         "batch");
-  if (fits.ok() || copied == 0) return fits;
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s; %.1f GB of what is needed are the copy of the state for --checkpoint", fits.message(),
-                      static_cast<double>(copied) / 1e9));
+  if (fits.ok() || beside.bytes == 0) return fits;
+  return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),
+                                                      static_cast<double>(beside.bytes) / 1e9, beside.of));
 }
 
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {

@@ -51,10 +51,15 @@ int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const BackendFlags& flags);  // of the Program
 std::string DTypeName(const Flags& flags);          // "fp64" where --kernels=reference computes in it, else --dtype
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
-// ResourceExhausted, naming a --batch that would fit, where `programs` of the session need more memory than this machine has
-// free. For the CPU backend, before anything is loaded.
+// Memory of the host beside that of the devices.
+struct HostUse {
+  int64_t bytes = 0;
+  std::string of;  // "the copy of the state for --checkpoint"
+};
+// ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends, and
+// `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
-                         int backends = 1);
+                         int backends = 1, const HostUse& beside = {});
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);

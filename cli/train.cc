@@ -265,7 +265,7 @@ class Training {
     ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
-    if (course_.from.step < course_.steps) RETURN_IF_ERROR(checkpointing_->KeepConfig());
+    RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
     forecast_ = ForecastOf(flags_, run_.session, run_.backend->name());
     return absl::OkStatus();
   }

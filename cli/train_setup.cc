@@ -110,7 +110,10 @@ absl::Status Prepare(const Flags& flags, TrainSetup& run) {
   if (run.backend->name() == "cpu") {
     std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
     if (flags.ema > 0) programs.push_back(&run.average_program);
-    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs));
+    HostUse copies;
+    if (!flags.checkpoint.empty())
+      copies = {engine::StateBytes(run.train_program), "the copy of the state for --checkpoint"};
+    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs, /*backends=*/1, copies));
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));

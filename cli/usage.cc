@@ -86,7 +86,10 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
   }
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));
-    if (message.find(word) == std::string::npos || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const bool is_flag_like = word.size() > 1 && !is_command(word) && (meant == nullptr || word != meant->get_name());
+    if (!is_flag_like || message.find(word) == std::string::npos ||
+        std::find(known.begin(), known.end(), word) != known.end())
+      continue;
     const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
   }

@@ -59,11 +59,12 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     PrintSession(flags, session, backend);
     Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   };
-  // The plan's two Programs, each on a backend of its own; what the single device takes comes on top of it.
+  // The plan's two Programs, each on a backend of its own, and the host's copies; what the single device takes comes on top.
   const auto check_memory = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(program::Program program,
                      partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
-    return CheckMemory(flags, session, {&program}, /*backends=*/2);
+    return CheckMemory(flags, session, {&program}, /*backends=*/2,
+                       {tools::HostBytesOfVerify(program), "copies of the state in double, which are compared"});
   };
   if (DTypeOf(flags) == program::DType::kF64) {
     print("cpu");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "partition/check_actions.h"
@@ -48,6 +49,13 @@ absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& op
   return absl::FailedPreconditionError(
       absl::StrFormat("pixels: expected a scale and a shift for each of %d channels, found %d and %d", channels,
                       options.pixels->scale.size(), options.pixels->shift.size()));
+}
+
+absl::Status CheckTrains(const layers::LayerGraph& graph, const LowerOptions& options) {
+  const auto has_parameters = [](const layers::LayerNode& node) { return !node.parameters.empty(); };
+  if (options.mode == program::Mode::kEval || absl::c_any_of(graph.nodes, has_parameters)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("network \"%s\": expected a layer with parameters to train, found none", graph.name));
 }
 
 }  // namespace
@@ -118,6 +126,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
+  RETURN_IF_ERROR(CheckTrains(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
   if (options.reads_averages && options.mode != program::Mode::kEval) {
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");

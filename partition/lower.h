@@ -62,8 +62,8 @@ absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
 // buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;
-// FailedPrecondition where the batch has not so many micro-batches, `pixels` has not a number for each channel, or a
-// training is to read averages.
+// FailedPrecondition where the network has nothing to train, the batch has not so many micro-batches, `pixels` has not a
+// number for each channel, or a training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 // Maps the devices that meet in a transfer, in member order, or a single device, to a number. Equal numbers promise that

@@ -1,6 +1,7 @@
 #include "partition/named_plans.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layers/traits.h"
@@ -109,10 +110,11 @@ absl::Status CheckThatItSplits(const LayerGraph& graph, const Plan& plan) {
       splits = splits || (HasParameters(node) && layer->second[a] != Strategy::kReplicate);
     }
     if (!splits) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("plan \"%s\" would split nothing over the %d positions of axis \"%s\": %s; use another number of "
-                          "devices or another plan",
-                          plan.name, plan.mesh.axes[a].size, plan.mesh.axes[a].name, absl::StrJoin(plan.notes, "; ")));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "plan \"%s\" would split nothing over the %d positions of axis \"%s\"%s; use another number of "
+          "devices or another plan",
+          plan.name, plan.mesh.axes[a].size, plan.mesh.axes[a].name,
+          plan.notes.empty() ? ", since no layer has parameters" : absl::StrCat(": ", absl::StrJoin(plan.notes, "; "))));
     }
   }
   return absl::OkStatus();

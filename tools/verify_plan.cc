@@ -467,6 +467,18 @@ class Comparison {
 
 }  // namespace
 
+int64_t HostBytesOfVerify(const program::Program& program) {
+  const int64_t element = program::SizeInBytes(program::MasterType(program.dtype)), number = sizeof(double);
+  const int64_t state = engine::StateBytes(program) / element * number;
+  int64_t gradients = 0;
+  for (const program::Parameter& parameter : program.parameters) {
+    if (parameter.role == program::StateRole::kTrained) gradients += program::ElementCount(parameter.shape) * number;
+  }
+  const int64_t before = state, of_one = state + gradients, of_many = state + gradients, of_training = state;
+  const int64_t of_references = program.dtype == program::DType::kBF16 ? 2 * (state + gradients) : 0;
+  return before + of_one + of_many + of_training + of_references;
+}
+
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options) {
   VerifyOptions of_data = options;

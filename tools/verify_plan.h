@@ -56,6 +56,11 @@ struct VerifyReport {
   std::set<std::string> notes;  // of its Programs (engine::LoadedProgram::Notes)
 };
 
+// Returns the bytes of host memory that VerifyPlan takes at least beside its devices: numbers in double of the state before
+// a step, and of what each of its Programs makes of it. `program` trains under the plan, in the element type that is
+// verified.
+int64_t HostBytesOfVerify(const program::Program& program);
+
 // Runs `options.steps` steps on one device and under `plan`, each from the single device's state, and compares relative
 // norms. The bounds are
 //

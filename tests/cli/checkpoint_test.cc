@@ -254,6 +254,10 @@ TEST_F(Checkpointed, ARunThatHasNothingToDoLeavesItsFlagsAsTheyWere) {
   const Result more = Train(absl::StrCat("--steps=4 --resume --checkpoint=", Run1()));
   EXPECT_EQ(more.code, 0) << more.err;
   EXPECT_NE(*engine::ReadFile(Run1() + "/config.toml"), config);
+  // A folder that is given the checkpoint of a run that has no steps left says what made it, too.
+  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", In("old"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", In("new"), " --resume=", In("old"))).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(In("new/config.toml")));
 }
 
 TEST_F(Checkpointed, AFolderMayBeNamedWithASlashBehindIt) {

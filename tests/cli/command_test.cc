@@ -235,6 +235,8 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError("trian --model=two_column", 2, {"trian"});
   ExpectError("", 2, {});
   ExpectError("train --data=digits", 2, {"--model"});
+  EXPECT_THAT(Run("bench step --model=two_column --steps=0").err, testing::Not(HasSubstr("did you mean")));
+  EXPECT_THAT(Run(absl::StrCat(kTrain, "--channels=3")).err, testing::EndsWith("has [1,8,8]; leave out --channels\n"));
   ExpectError(absl::StrCat(kTrain, "--steps=0"), 2, {"--steps"});
   ExpectError(absl::StrCat(kTrain, "--steps=2 --epochs=2"), 2, {"--steps or --epochs"});
   ExpectError(absl::StrCat(kTrain, "--batch=66 --devices=4 --plan=data"), 2, {"66", "64 or 68"});

@@ -22,6 +22,8 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
+constexpr char kNarrowTraining[] = "train --model=two_column --data=digits --width=0.25";
+
 class Config : public Command {
  protected:
   std::string Flag() const { return absl::StrCat("--config=", In("run.toml")); }
@@ -156,17 +158,56 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean batch?"});
 }
 
-// As a fuzzer found: numbers with spaces around them, and what quotes cannot hold.
-TEST(ConfigText, HoldsEachValueInOneLineThatIsReadAsTheSame) {
+// As a fuzzer found: numbers with spaces around them, and what quotes cannot hold, which stands in a record.
+TEST(ConfigText, HoldsEachValueSoThatItIsReadAsTheSame) {
   CLI::App app;
   std::string save;
   std::vector<double> mean;
   app.add_option("--save", save);
   app.add_option("--mean", mean)->delimiter(',');
-  app.parse(std::vector<std::string>{"--save=a\nb", "--mean=[0.5, 0.25]"});
-  EXPECT_EQ(ConfigText(ResolvedFlags(app)), "# cannot stand in a file: save = \\\"a\\nb\\\"\nmean = [0.5, \" 0.25\"]\n");
-  app.parse(std::vector<std::string>{"--save=a\\b"});
-  EXPECT_THAT(ConfigText(ResolvedFlags(app)), ::testing::StartsWith("# cannot stand"));
+  app.parse(std::vector<std::string>{"--mean=[0.5, 0.25]"});
+  EXPECT_EQ(ConfigText(ResolvedFlags(app)), "mean = [0.5, \" 0.25\"]\n");
+  for (const char* odd : {"a\nb", "a\\b", "h#1", "\"q\""}) {
+    app.parse(std::vector<std::string>{absl::StrCat("--save=", odd)});
+    const nlohmann::json record = nlohmann::json::parse(ConfigText(ResolvedFlags(app)), nullptr, false);
+    ASSERT_TRUE(record.is_object()) << odd;
+    EXPECT_EQ(record["flags"]["save"], odd);
+  }
+}
+
+TEST_F(Config, ARunInAFolderOfAnOddNameGoesOnByItsOwnFile) {
+  const std::string folder = In("h#1");
+  ASSERT_EQ(Run(absl::StrCat(kNarrowTraining, " --steps=2 --checkpoint=", folder)).code, 0);
+  const Result r = Run(absl::StrCat("train --config=", folder, "/config.toml --resume --steps=3"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("2 steps"));
+}
+
+// A folder may be called as a number is.
+TEST_F(Config, ARecordGoesOnWithItsOwnRun) {
+  const Result first = Run(absl::StrCat(kNarrowTraining, " --steps=2 --json --checkpoint=", In("1.10")));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(nlohmann::json::parse(first.out)["flags"]["checkpoint"], In("1.10"));
+  Write("run.json", first.out);
+  const Result r = Run(absl::StrCat("train --config=", In("run.json"), " --resume --steps=3"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("2 steps"));
+}
+
+TEST(FlagJson, OnlyOfFlagsThatTakeNumbersIsANumber) {
+  EXPECT_EQ(FlagJson({.name = "checkpoint", .values = {"1.10"}}), "1.10");
+  EXPECT_EQ(FlagJson({.name = "lr", .values = {"1e-3"}, .is_number = true}), 0.001);
+  EXPECT_EQ(FlagJson({.name = "mean", .values = {"0.5", "x"}, .is_list = true, .is_number = true}),
+            (nlohmann::ordered_json{0.5, "x"}));
+}
+
+TEST_F(Config, ResumeIsThereOrNot) {
+  Write("c.toml", absl::StrCat("checkpoint = \"", In("run"), "\"\nresume = true\n"));
+  const std::string train = absl::StrCat(kNarrowTraining, " --config=", In("c.toml"));
+  ASSERT_EQ(Run(train + " --steps=2").code, 0);
+  EXPECT_THAT(Run(train + " --steps=3").err, HasSubstr("2 steps"));
+  Write("c.toml", absl::StrCat("checkpoint = \"", In("run"), "\"\nresume = false\n"));
+  ExpectError(train + " --steps=4", 2, {"--resume"});
 }
 
 }  // namespace

@@ -128,6 +128,16 @@ TEST_F(Data, FilesWithOtherPixelsAreAnotherSet) {
   EXPECT_EQ(Run(absl::StrCat(train, " --steps=3 --resume --allow-change=data")).code, 0);
 }
 
+// The files of each class have the same names.
+TEST_F(Data, ClassesThatChangedPlacesAreAnotherSet) {
+  const std::string set = Folder("set", {"train"}, {"cat", "dog"});
+  const std::string train =
+      Train(set, absl::StrCat("--classes=2 --mean=0.5,0.5,0.5 --std=0.5,0.5,0.5 --checkpoint=", In("run")));
+  ASSERT_EQ(Run(train).code, 0);
+  std::filesystem::rename(In("set/train/cat"), In("set/train/zebra"));
+  ExpectError(absl::StrCat(train, " --resume --allow-change=batch"), 65, {"data: 16 images in files, 2 classes, XXH3 "});
+}
+
 TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
   const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"});
   ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);

@@ -197,6 +197,15 @@ TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
 }
 
 // Labels and images are those of the file: here neither square nor of ten classes.
+TEST_F(Command, ANetworkWithoutParametersIsNotTrained) {
+  Write("none.json", R"({"colonnade_model": 1, "name": "none", "layers": [
+    {"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
+    {"name": "flatten", "type": "Flatten"}, {"name": "loss", "type": "SoftmaxCrossEntropy"}]})");
+  const std::string run = absl::StrCat(" --data=digits --steps=1 --model=", In("none.json"));
+  ExpectError(absl::StrCat("train", run), 2, {"network \"none\": expected a layer with parameters to train, found none"});
+  ExpectError(absl::StrCat("verify --plan=data --devices=2", run), 2, {"axis \"data\", since no layer has parameters; "});
+}
+
 TEST_F(Command, SyntheticDataAreShapedAsTheFileSays) {
   Write("oblong.json", absl::StrReplaceAll(kFile, {{"8, 8", "6, 9"}, {"10", "3"}}));
   const Result r = Run(absl::StrCat("train --steps=1 --model=", In("oblong.json")));

@@ -167,6 +167,12 @@ TEST_F(Command, APlanFileOfAnyNameIsSavedAnew) {
   EXPECT_TRUE(partition::PlanFromJson(*engine::ReadFile(In("again.json"))).ok());
 }
 
+// 60 thousand million parameters, of which what verify compares is in double.
+TEST_F(Command, ANetworkWhoseStatesAreTooLargeToBeComparedIsRefusedBeforeItIsLoaded) {
+  ExpectError("verify --model=alexnet2012 --width=32 --plan=model --devices=2 --batch=2 --steps=1 --backend=cpu", 12,
+              {"needs at least ", "copies of the state in double"});
+}
+
 TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
   for (const char* sub : {"train", "verify --plan=model --devices=2"}) {
     ExpectError(absl::StrCat(sub, " --model=alexnet2012 --backend=cpu --batch=1048576 --steps=1"), 12,

@@ -141,6 +141,17 @@ TEST_F(Records, GoOnInNoOtherFile) {
   EXPECT_EQ(*engine::ReadFile(In("notes")), "mine\n");
 }
 
+TEST_F(Records, GoOnInTheLogOfNoOtherNetwork) {
+  const std::string other =
+      absl::StrCat("train --model=resnet20 --width=0.125 --data=digits --batch=8 --steps=1 --log=", In("l.jsonl"));
+  ASSERT_EQ(Run(other).code, 0);
+  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --steps=");
+  ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  ExpectError(
+      absl::StrCat(all, "2 --log=", In("l.jsonl")), 65,
+      {"l.jsonl: expected the log of this run, whose model is two_column, found that of a run whose model is resnet20"});
+}
+
 TEST_F(Records, BeginAnewInNoOtherFile) {
   for (const std::string& contents : {std::string("mine\n"), std::string("\x89PNG\r\n", 6)}) {
     Write("notes", contents);

@@ -274,7 +274,7 @@ bool Config(absl::string_view bytes) {
   Command first, again;
   const std::string resolved = first.Parse(std::string(bytes));
   if (resolved.empty()) return false;
-  if (absl::StrContains(resolved, "# cannot stand in a file")) return true;
+  if (absl::StartsWith(resolved, "{")) return true;
   Expect(again.Parse(resolved) == resolved && again.model == first.model && again.batch == first.batch &&
              again.mean == first.mean,
          "a configuration that is printed to be read as the same");
