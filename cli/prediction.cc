@@ -1,6 +1,7 @@
 #include "cli/prediction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -91,13 +92,28 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   return absl::OkStatus();
 }
 
+// That a profile gives the step that it says it was fitted to: one that was edited since may not, and its draws, fitted
+// anew, would surround another time than its own.
+absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& refit) {
+  constexpr double kAlike = 0.01;
+  engine::Machine again = machine;
+  RETURN_IF_ERROR(refit(again));
+  const double of_host = std::abs(again.step_sec.value - machine.step_sec.value) / machine.fitted_to.step_sec;
+  const double of_kernels = std::abs(again.flops_per_sec.value / machine.flops_per_sec.value - 1);
+  if (of_host <= kAlike && of_kernels <= kAlike) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the profile no longer gives that step; table --fit fits it anew, or leave fitted_to out");
+}
+
 }  // namespace
 
 tools::Refit RefitOrWarn(const engine::Machine& machine) {
   absl::StatusOr<tools::Refit> refit = tools::RefitOf(machine);
-  if (refit.ok()) return *std::move(refit);
+  absl::Status status = refit.status();
+  if (status.ok() && *refit != nullptr) status = CheckIsFitted(machine, *refit);
+  if (status.ok()) return *std::move(refit);
   std::fprintf(stderr, "warning: machine %s: draws are not fitted anew to fitted_to: %s\n", machine.Title().c_str(),
-               std::string(refit.status().message()).c_str());
+               std::string(status.message()).c_str());
   return nullptr;
 }
 

@@ -153,8 +153,8 @@ absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, co
     seconds.push_back(row.simulated_sec);
   }
   if (flags.draws == 0) return absl::OkStatus();
-  tools::Refit refit = RefitOrWarn(profile);
-  if (!steps.empty()) refit = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
+  const tools::Refit to_rows = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
+  const tools::Refit refit = steps.empty() ? RefitOrWarn(profile) : to_rows;
   CountProgress progress("draw");
   ASSIGN_OR_RETURN(const tools::DrawnSteps drawn,
                    tools::DrawSteps(profile, programs, refit, DrawOptionsOf(flags, progress)));

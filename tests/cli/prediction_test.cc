@@ -167,6 +167,25 @@ TEST_F(Command, APlanFileOfAnyNameIsSavedAnew) {
   EXPECT_TRUE(partition::PlanFromJson(*engine::ReadFile(In("again.json"))).ok());
 }
 
+// The draws of a profile are fitted anew to the step that it was fitted to, which one that was edited no longer gives.
+TEST_F(Command, AProfileThatNoLongerGivesItsStepHasAnIntervalOfItsOwn) {
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));
+  profile["step_sec"]["value"] = 0;
+  Write("edited.json", profile.dump());
+  const auto plan = [&](const std::string& machine) {
+    return Run(absl::StrCat("plan --model=alexnet2012 --batch=128 --draws=20 --json --machine=", machine));
+  };
+  constexpr char kWarning[] = "the profile no longer gives that step";
+  const Result shipped = plan("titan-2013"), edited = plan(In("edited.json"));
+  EXPECT_THAT(shipped.err, testing::Not(HasSubstr(kWarning)));
+  EXPECT_THAT(edited.err, HasSubstr(kWarning));
+  for (const Result& r : {shipped, edited}) {
+    const json predicted = json::parse(r.out)["predicted"];
+    EXPECT_LT(predicted["step_ms_low"], predicted["step_ms"]);
+    EXPECT_GT(predicted["step_ms_high"], predicted["step_ms"]);
+  }
+}
+
 // 60 thousand million parameters, of which what verify compares is in double.
 TEST_F(Command, ANetworkWhoseStatesAreTooLargeToBeComparedIsRefusedBeforeItIsLoaded) {
   ExpectError("verify --model=alexnet2012 --width=32 --plan=model --devices=2 --batch=2 --steps=1 --backend=cpu", 12,
