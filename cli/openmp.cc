@@ -27,7 +27,12 @@ bool EndBinding() {
   const char* const bind = std::getenv(kBind);
   if (!cpu::TeamsAreBound() || (bind != nullptr && bind == std::string(kUnbound))) return false;
   cpu::KeepToCores(cpu::CoresOfProcess());  // OpenMP has bound this thread already
-  for (const char* name : {"OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) ::unsetenv(name);
+  std::string ended;                        // for `info`
+  for (const char* name : {kBind, "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+    if (const char* value = std::getenv(name)) absl::StrAppend(&ended, ended.empty() ? "" : " ", name, "=", value);
+    ::unsetenv(name);
+  }
+  ::setenv("COLONNADE_ENDED_BINDING", ended.c_str(), /*overwrite=*/1);
   return ::setenv(kBind, kUnbound, /*overwrite=*/1) == 0;
 }
 

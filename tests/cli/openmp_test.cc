@@ -23,10 +23,9 @@ struct Trained {
 
 constexpr int kTimedOut = 124;
 
-// Two steps, under `environment`, which is words of env(1).
-Trained Train(const std::string& environment, const std::string& flags) {
-  const std::string line = "env " + environment + " timeout -k 10 240 " + std::string(kCommand) +
-                           " train --model=two_column --data=digits --batch=32 --steps=2 " + flags + " 2>&1";
+// The command under `environment`, which is words of env(1).
+Trained RunUnder(const std::string& environment, const std::string& arguments) {
+  const std::string line = "env " + environment + " timeout -k 10 240 " + std::string(kCommand) + " " + arguments + " 2>&1";
   FILE* pipe = ::popen(line.c_str(), "r");
   Trained result{-1, ""};
   if (pipe == nullptr) return result;
@@ -35,6 +34,11 @@ Trained Train(const std::string& environment, const std::string& flags) {
   const int status = ::pclose(pipe);
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : kTimedOut;
   return result;
+}
+
+// Two steps.
+Trained Train(const std::string& environment, const std::string& flags) {
+  return RunUnder(environment, "train --model=two_column --data=digits --batch=32 --steps=2 " + flags);
 }
 
 TEST(OpenMp, ATeamThatTheUserLimitsIsRefusedWithTheNumberThatWorks) {
@@ -81,6 +85,12 @@ TEST(OpenMp, CoresAreAsManyWhereItWouldBindThreadsToThem) {
 TEST(OpenMp, BindsNoThreadsOfDevices) {
   const Trained result = Train("OMP_PROC_BIND=true", "--devices=2 --plan=data");
   EXPECT_EQ(result.code, 0) << result.output;
+}
+
+// Of a bug report one wants what the user had set.
+TEST(OpenMp, InfoSaysWhichBindingWasEnded) {
+  EXPECT_THAT(RunUnder("OMP_PROC_BIND=true OMP_PLACES=cores", "info").output,
+              HasSubstr("COLONNADE_ENDED_BINDING=OMP_PROC_BIND=true OMP_PLACES=cores\n"));
 }
 
 TEST(OpenMp, TeamsThatMayShrinkDoNotShrink) {
