@@ -281,6 +281,10 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
                       .is_list = option->get_delimiter() != '\0',
                       .is_number = TakesNumbers(*option)};
     if (option->count() == 0 && !alone && !option->get_default_str().empty()) flag.values = {option->get_default_str()};
+    const bool may_stand_alone = option->get_items_expected_min() == 0 && !flag.is_switch;
+    for (std::string& value : flag.values) {
+      if (may_stand_alone && (value == "true" || value == "false")) value = "./" + value;  // a folder of that name
+    }
     flags.push_back(std::move(flag));
   }
   return flags;

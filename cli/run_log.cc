@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -35,18 +36,27 @@ absl::Status CheckHead(const std::string& path, absl::string_view contents) {
       path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
 }
 
-// That the log which is gone on with is of the same network.
-absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, const Json& head) {
-  const Json old = Json::parse(contents.substr(0, contents.find('\n')), nullptr, /*allow_exceptions=*/false);
-  const auto of = [](const Json& of_head, const char* field) {
-    return of_head.contains("run") ? of_head["run"].value(field, std::string()) : std::string();
-  };
+// The run's field in the head that stands last in a log; "" where it is no text.
+std::string FieldOf(absl::string_view contents, const char* field) {
+  const size_t last = contents.rfind(absl::StrCat("\n{\"", kLogVersionKey, "\":"));
+  absl::string_view line = contents.substr(last == absl::string_view::npos ? 0 : last + 1);
+  line = line.substr(0, line.find('\n'));
+  const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool has_fields = head.is_object() && head.contains("run") && head["run"].is_object();
+  if (!has_fields || !head["run"].contains(field) || !head["run"][field].is_string()) return "";
+  return head["run"][field].get<std::string>();
+}
+
+// That the log which is gone on with is of the same network, but for what may differ.
+absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, absl::string_view head,
+                              const std::vector<std::string>& may_differ) {
   for (const char* field : {"model", "input"}) {
-    if (of(old, field) == of(head, field)) continue;
+    const std::string old = FieldOf(contents, field), own = FieldOf(head, field);
+    if (old == own || absl::c_linear_search(may_differ, field)) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: expected the log of this run, whose %s is %s, found that of a run "
-                        "whose %s is %s; name another file, or remove this one",
-                        path, field, of(head, field), field, of(old, field)));
+                        "whose %s is \"%s\"; name another file, or remove this one",
+                        path, field, own, field, old));
   }
   return absl::OkStatus();
 }
@@ -127,18 +137,18 @@ absl::Status CheckEventFolder(const RecordFlags& flags) {
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const RunCourse& course, const Json& head) {
   std::unique_ptr<RunLog> log(new RunLog(course));
   const std::string path = LogPathOf(flags);
-  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head));
+  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.allow_change));
   if (!flags.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.tensorboard));
   return log;
 }
 
-absl::Status RunLog::OpenLog(const std::string& path, const Json& head) {
+absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const std::vector<std::string>& may_differ) {
   int64_t kept = 0;
   std::error_code ignored;
   if (course_.from.step > 0 && std::filesystem::exists(path, ignored)) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
-    if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, head));
+    if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());

@@ -224,6 +224,7 @@ class Training {
     loading.reset();
     SayFirstLines();
     RETURN_IF_ERROR(OpenObservers());
+    RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
     const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
                                            {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
                                             [this](int64_t steps_done) { KeepWithoutInput(steps_done); }},
@@ -265,7 +266,6 @@ class Training {
     ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
-    RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
     forecast_ = ForecastOf(flags_, run_.session, run_.backend->name());
     return absl::OkStatus();
   }

@@ -21,8 +21,8 @@ struct CpuOptions {
   // kWinograd: as kOneDnn, but convolutions of 3 x 3 and 5 x 5 by our own kernels of Winograd's algorithm (Lavin and Gray
   // 2015) where that takes less time. They multiply 4 and 6.25 times less often, their relative error is some 1e-6 where a
   // direct one's is 1e-7, and exact data do not give equal bits under all plans. In bf16 they compute in float, or
-  // many channels in bf16, with an error of some 4e-3 (conv_winograd.h). Both flush denormals: what is below 2^-126 counts
-  // as zero. kReference: plain loops, for f32, bf16 and f64 Programs, which flush nothing.
+  // many channels in bf16, with an error of some 4e-3 (conv_winograd.h). On an x86 both flush denormals: what is below
+  // 2^-126 counts as zero. kReference: plain loops, for f32, bf16 and f64 Programs, which flush nothing.
   enum class Kernels { kOneDnn, kWinograd, kReference };
   Kernels kernels = Kernels::kOneDnn;
   int64_t memory_limit_bytes = 0;  // of each device; 0: none

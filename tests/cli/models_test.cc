@@ -196,7 +196,6 @@ TEST_F(Command, WhatIsWrongWithAFileIsSaidWithItsNameAndThePlace) {
   ExpectError(train + " --data=digits", 2, {"[1,9,9]", "set sample_shape in the file"});
 }
 
-// Labels and images are those of the file: here neither square nor of ten classes.
 TEST_F(Command, ANetworkWithoutParametersIsNotTrained) {
   Write("none.json", R"({"colonnade_model": 1, "name": "none", "layers": [
     {"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
@@ -206,6 +205,7 @@ TEST_F(Command, ANetworkWithoutParametersIsNotTrained) {
   ExpectError(absl::StrCat("verify --plan=data --devices=2", run), 2, {"axis \"data\", since no layer has parameters; "});
 }
 
+// Labels and images are those of the file: here neither square nor of ten classes.
 TEST_F(Command, SyntheticDataAreShapedAsTheFileSays) {
   Write("oblong.json", absl::StrReplaceAll(kFile, {{"8, 8", "6, 9"}, {"10", "3"}}));
   const Result r = Run(absl::StrCat("train --steps=1 --model=", In("oblong.json")));

@@ -149,7 +149,7 @@ TEST_F(Records, GoOnInTheLogOfNoOtherNetwork) {
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
   ExpectError(
       absl::StrCat(all, "2 --log=", In("l.jsonl")), 65,
-      {"l.jsonl: expected the log of this run, whose model is two_column, found that of a run whose model is resnet20"});
+      {"l.jsonl: expected the log of this run, whose model is two_column, found that of a run whose model is \"resnet20\""});
 }
 
 TEST_F(Records, BeginAnewInNoOtherFile) {

@@ -32,6 +32,9 @@ Doubled TwiceOf(double value, const CpuOptions& options) {
 constexpr float kLeastNormal = 0x1p-126f, kDenormal = 0x1p-130f;
 
 TEST(Denormals, AreZerosToEachThreadOfADevice) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "skipped: this processor is no x86";
+#endif
   for (int threads : {1, 2, 3}) {
     const Doubled of_denormal = TwiceOf(kDenormal, {.threads_per_device = threads});
     EXPECT_EQ(of_denormal.once, std::vector<double>(of_denormal.once.size(), kDenormal)) << "what the host wrote";

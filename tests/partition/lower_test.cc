@@ -328,7 +328,6 @@ TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("f32"));
 }
 
-// The list of a thousand devices' tasks never moves to memory of twice the size.
 // Of what runs and of what is simulated.
 TEST(Lower, ItsProgressEndsAtTheNumberOfPassesThatItTold) {
   const layers::LayerGraph graph = Model("two_column");
@@ -347,6 +346,7 @@ TEST(Lower, ItsProgressEndsAtTheNumberOfPassesThatItTold) {
   expect_all();
 }
 
+// The list of a thousand devices' tasks never moves to memory of twice the size.
 TEST(Lower, MakesRoomForTheTasksOfManyDevicesAtOnce) {
   const layers::LayerGraph graph = Model("lenet");
   for (const char* name : {"data", "hybrid", "owt"}) {

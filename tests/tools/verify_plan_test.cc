@@ -367,5 +367,19 @@ TEST(VerifyPlan, InBf16BoundsAreOneRoundingOrOneAndAHalfTimesTheReferencesDistan
   }
 }
 
+// Of 8 bytes a number: the state before (w, v), what one device, the plan and the plan's training Program make of it, and
+// the first two's gradients; in bf16 also what the two references make.
+TEST(HostBytesOfVerify, AreThoseOfStatesAndGradientsInDouble) {
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.5});
+  const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 8});
+  const int64_t gradients = 8 * graph.ParameterCount(), state = 2 * gradients;
+  partition::LowerOptions lower{.global_batch = 8};
+  EXPECT_EQ(HostBytesOfVerify(*partition::Lower(graph, plan, lower)), 4 * state + 2 * gradients);
+  lower.dtype = program::DType::kF64;
+  EXPECT_EQ(HostBytesOfVerify(*partition::Lower(graph, plan, lower)), 4 * state + 2 * gradients);
+  lower.dtype = program::DType::kBF16;
+  EXPECT_EQ(HostBytesOfVerify(*partition::Lower(graph, plan, lower)), 6 * state + 4 * gradients);
+}
+
 }  // namespace
 }  // namespace colonnade::tools
