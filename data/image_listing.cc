@@ -31,8 +31,10 @@ absl::StatusOr<FolderEntries> EntriesOf(const std::string& folder) {
   FolderEntries entries;
   std::error_code error, none;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (IsHidden(name)) continue;
     // A link that leads nowhere counts as a file: reading it says so.
-    (it->is_directory(none) ? entries.folders : entries.files).push_back(it->path().filename().string());
+    (it->is_directory(none) ? entries.folders : entries.files).push_back(std::move(name));
   }
   if (error) return CannotList(folder, error);
   std::sort(entries.folders.begin(), entries.folders.end());
@@ -115,6 +117,8 @@ bool HasImageEnding(absl::string_view file_name) {
   return std::any_of(std::begin(kImageEndings), std::end(kImageEndings),
                      [file_name](const char* ending) { return absl::EndsWithIgnoreCase(file_name, ending); });
 }
+
+bool IsHidden(absl::string_view path) { return absl::StartsWith(path.substr(path.rfind('/') + 1), "."); }
 
 std::string ImageListing::PathOf(int64_t file) const {
   return absl::StrCat(folders[files[file].folder].path, "/", names.c_str() + files[file].name_at);

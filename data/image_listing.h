@@ -15,6 +15,8 @@ namespace colonnade::data {
 
 // Whether a file is an image by its name: .jpg, .jpeg or .png in any case.
 bool HasImageEnding(absl::string_view file_name);
+// Whether systems and programs have left it behind: ".DS_Store", "train/._a.jpg", ".ipynb_checkpoints".
+bool IsHidden(absl::string_view path);
 
 struct ImageListing {
   struct FolderOfImages {
@@ -36,6 +38,8 @@ struct ImageListing {
   std::string PathOf(int64_t file) const;  // from the root
   void Add(int32_t folder, absl::string_view name);
 };
+
+// What is hidden is listed nowhere.
 
 // Returns the folders in `root`, sorted by name: the classes. Links to folders count.
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);

@@ -48,9 +48,6 @@ bool IsImageKeyEnding(absl::string_view ending) {
          absl::EqualsIgnoreCase(ending, "png");
 }
 
-// Files that systems leave behind: ".DS_Store", "._a.jpg".
-bool IsHidden(absl::string_view name) { return absl::StartsWith(name.substr(name.rfind('/') + 1), "."); }
-
 struct KeyedMembers {
   absl::string_view key;
   const TarMember *image = nullptr, *label = nullptr;

@@ -89,6 +89,18 @@ TEST_F(ImageFolders, OtherFilesAreLeftOutAndTold) {
   EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("2 files are left out, such as cat/notes.txt")));
 }
 
+TEST_F(ImageFolders, WhatIsHiddenIsNeitherClassNorImage) {
+  PutCatsAndDogs();
+  for (const char* name :
+       {"train/.DS_Store", "train/cat/._a.jpg", "train/.ipynb_checkpoints/a.jpg", "train/dog/.git/b.png"}) {
+    Put(name, "x");
+  }
+  const Samples train = Opened(path_);
+  EXPECT_EQ(train->classes(), 2);
+  EXPECT_EQ(train->size(), 3);
+  EXPECT_THAT(train->notes(), testing::IsEmpty());
+}
+
 TEST_F(ImageFolders, ATestFolderStandsInForVal) {
   Put("train/a/1.jpg", "x");
   Put("test/a/2.jpg", "x");
