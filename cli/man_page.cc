@@ -158,6 +158,23 @@ std::string ExitStatus() {
 
 std::string Reference(const std::string& page) { return absl::StrCat(".BR ", Roff(page), " (1)"); }
 
+// How sub-commands are typed behind `words`, and what each does.
+std::string Overview(const std::string& words, const std::vector<const CLI::App*>& commands) {
+  std::string text = absl::StrCat(".SH SYNOPSIS\n", Bold(words), " ", Italic("SUBCOMMAND"), " [", Italic("OPTION"),
+                                  "]...\n.SH SUBCOMMANDS\n");
+  for (const CLI::App* command : commands) {
+    absl::StrAppend(&text, ".TP\n", Bold(absl::StrJoin(WordsOfCommand(*command), " ")), "\n",
+                    Roff(command->get_description()), "\n");
+  }
+  return text;
+}
+
+std::string SeeAlso(const CLI::App& app, const std::vector<const CLI::App*>& commands) {
+  std::vector<std::string> pages;
+  for (const CLI::App* command : commands) pages.push_back(Reference(absl::StrCat(app.get_name(), "-", NameOf(*command))));
+  return absl::StrCat(".SH SEE ALSO\n", absl::StrJoin(pages, " ,\n"), "\n");
+}
+
 }  // namespace
 
 std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::string& version) {
@@ -166,23 +183,24 @@ std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::s
                       Options(command), Examples(command), ".SH SEE ALSO\n", Reference(app.get_name()), "\n");
 }
 
+std::string ManPageOfGroup(const CLI::App& app, const CLI::App& group, const std::string& version) {
+  const std::string name = absl::StrCat(app.get_name(), "-", NameOf(group));
+  return absl::StrCat(Title(name, version), NameSection(name, group.get_description()),
+                      Overview(absl::StrCat(app.get_name(), " ", NameOf(group)), SubCommandsOf(group)),
+                      SeeAlso(app, SubCommandsOf(group)));
+}
+
 std::string ManPage(const CLI::App& app, const std::string& version) {
-  std::string text =
-      absl::StrCat(Title(app.get_name(), version), NameSection(app.get_name(), app.get_description()), ".SH SYNOPSIS\n",
-                   Bold(app.get_name()), " ", Italic("SUBCOMMAND"), " [", Italic("OPTION"), "]...\n.SH SUBCOMMANDS\n");
-  std::vector<std::string> references;
-  for (const CLI::App* command : SubCommandsOf(app)) {
-    absl::StrAppend(&text, ".TP\n", Bold(absl::StrJoin(WordsOfCommand(*command), " ")), "\n",
-                    Roff(command->get_description()), "\n");
-    references.push_back(Reference(absl::StrCat(app.get_name(), "-", NameOf(*command))));
-  }
-  return absl::StrCat(text, Options(app), ExitStatus(), ".SH SEE ALSO\n", absl::StrJoin(references, " ,\n"), "\n");
+  return absl::StrCat(Title(app.get_name(), version), NameSection(app.get_name(), app.get_description()),
+                      Overview(app.get_name(), SubCommandsOf(app)), Options(app), ExitStatus(),
+                      SeeAlso(app, SubCommandsOf(app)));
 }
 
 absl::Status RunMan(const Flags& flags, const CLI::App& app) {
   const std::string& version = ThisBuild().version;
   std::map<std::string, std::string> pages = {{"", ManPage(app, version)}};
   for (const CLI::App* command : SubCommandsOf(app)) pages[NameOf(*command)] = ManPageOf(app, *command, version);
+  for (const CLI::App* group : GroupsOf(app)) pages[NameOf(*group)] = ManPageOfGroup(app, *group, version);
   if (flags.folder.empty()) {
     std::fputs(pages.at(flags.page).c_str(), stdout);
     return absl::OkStatus();

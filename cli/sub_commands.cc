@@ -333,6 +333,7 @@ CLI::App* AddMan(CLI::App& app, Flags& flags) {
   CLI::App* man = app.add_subcommand("man", "Prints the manual page of the command, or of a sub-command, in roff.");
   std::vector<std::string> names;
   for (const CLI::App* command : SubCommandsOf(app)) names.push_back(NameOf(*command));
+  for (const CLI::App* group : GroupsOf(app)) names.push_back(NameOf(*group));
   CLI::Option* page =
       man->add_option("SUBCOMMAND", flags.page, "the sub-command whose page is printed")->check(CLI::IsMember(names));
   man->add_option("--out", flags.folder, "a folder into which all pages are written instead")

@@ -51,11 +51,18 @@ TEST_F(Command, ManPagesSayWhatAValueMayBe) {
   EXPECT_THAT(Run("man checkpoint").out, HasSubstr(" \\fIACTION\\fR \\fIDIR\\fR\n"));
 }
 
+TEST_F(Command, ThePageOfAGroupNamesItsSubCommands) {
+  const std::string page = Run("man bench").out;
+  EXPECT_THAT(page, HasSubstr("\\fBcolonnade bench\\fR \\fISUBCOMMAND\\fR"));
+  EXPECT_THAT(page, HasSubstr("\\fBbench step\\fR\n"));
+  EXPECT_THAT(page, HasSubstr(".BR colonnade\\-bench\\-transfers (1)"));
+}
+
 TEST_F(Command, ManWritesAllPagesAndGroffTakesThem) {
   ASSERT_EQ(Run(absl::StrCat("man --out=", In("a/man1"))).code, 0);
   std::set<std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(In("a/man1"))) files.insert(file.path().filename());
-  std::set<std::string> expected = {"colonnade.1"};
+  std::set<std::string> expected = {"colonnade.1", "colonnade-bench.1"};
   for (const std::string& command : AllCommands())
     expected.insert(absl::StrCat("colonnade-", absl::StrReplaceAll(command, {{" ", "-"}}), ".1"));
   EXPECT_EQ(files, expected);
