@@ -25,13 +25,14 @@ absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
   if (bytes <= 0) return engine::Arena();
   const bool is_large = bytes >= 2 * kHugePage;
   const int64_t alignment = is_large ? kHugePage : kAlignment;
-  const int64_t rounded = RoundUp(bytes, is_large ? ::sysconf(_SC_PAGESIZE) : kAlignment);
-  engine::Arena arena(static_cast<char*>(std::aligned_alloc(alignment, rounded)), [](char* data) { std::free(data); });
+  // aligned_alloc wants whole alignments; what lies behind the pages that are used is only addresses.
+  const int64_t asked = RoundUp(bytes, alignment), used = RoundUp(bytes, is_large ? ::sysconf(_SC_PAGESIZE) : kAlignment);
+  engine::Arena arena(static_cast<char*>(std::aligned_alloc(alignment, asked)), [](char* data) { std::free(data); });
   if (arena == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", rounded, " bytes"));
+    return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", asked, " bytes"));
   }
-  if (is_large) madvise(arena.get(), rounded, MADV_HUGEPAGE);  // a hint: its failure changes nothing
-  if (!is_large || !GiveBack(arena.get(), rounded)) std::memset(arena.get(), 0, rounded);
+  if (is_large) madvise(arena.get(), used, MADV_HUGEPAGE);  // a hint: its failure changes nothing
+  if (!is_large || !GiveBack(arena.get(), used)) std::memset(arena.get(), 0, used);
   return arena;
 }
 
