@@ -140,10 +140,13 @@ std::string PlaceOf(const std::string& file, absl::string_view text, int n, F is
 }
 
 // Whether a flag's value may be left out, as that of --resume.
+bool MayStandAlone(const CLI::Option& option) {
+  return option.get_items_expected_min() == 0 && option.get_items_expected_max() > 0;
+}
 bool MayStandAlone(const CLI::App& app, const std::vector<std::string>& words, const std::string& flag) {
   const CLI::App* const command = CommandOf(app, words);
   const CLI::Option* const option = command == nullptr ? nullptr : command->get_option_no_throw(flag);
-  return option != nullptr && option->get_items_expected_min() == 0 && option->get_items_expected_max() > 0;
+  return option != nullptr && MayStandAlone(*option);
 }
 
 // What stands for an item on the command line. Of a flag whose value may be left out, true and false say whether it is
@@ -281,9 +284,8 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
                       .is_list = option->get_delimiter() != '\0',
                       .is_number = TakesNumbers(*option)};
     if (option->count() == 0 && !alone && !option->get_default_str().empty()) flag.values = {option->get_default_str()};
-    const bool may_stand_alone = option->get_items_expected_min() == 0 && !flag.is_switch;
     for (std::string& value : flag.values) {
-      if (may_stand_alone && (value == "true" || value == "false")) value = "./" + value;  // a folder of that name
+      if (MayStandAlone(*option) && (value == "true" || value == "false")) value = "./" + value;  // a folder of that name
     }
     flags.push_back(std::move(flag));
   }
