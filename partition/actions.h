@@ -72,7 +72,11 @@ struct Reshard {
 };
 // The metrics of a loss → the host.
 struct ReportMetrics {};
-// The kinds from here on work on one bucket or on the norms of all; Action holds no values for them.
+// Statistics of devices, all those of a bucket → the same over the devices, in place.
+struct ReduceStatistics {
+  int bucket = 0;
+};
+// The kinds from here on work on one gradient bucket or on the norms of all; Action holds no values for them.
 struct CheckGradients {
   int bucket = 0;
 };
@@ -103,8 +107,8 @@ struct GatherGradients {
   int bucket = 0;
 };
 using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
-                                ReportMetrics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms, OpenGate,
-                                UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
+                                ReportMetrics, ReduceStatistics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms,
+                                OpenGate, UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
 
 struct Action {
   ActionKind what;
@@ -160,6 +164,13 @@ struct GradientBucket {
   int pieces = 1;         // of equal size, in which it is reduced
 };
 
+// Sums over devices, of one type, that only state is updated by: they are reduced together.
+struct StatisticsBucket {
+  std::string name;
+  std::vector<int> axes;  // over which they are partial
+  std::vector<ValueId> values;
+};
+
 struct Lowering {
   const layers::LayerGraph& graph;
   const Plan& plan;
@@ -172,6 +183,7 @@ struct Lowering {
   std::vector<ShardedParameter> parameters;
   std::vector<ShardedState> state;
   std::vector<GradientBucket> buckets;
+  std::vector<StatisticsBucket> statistics;
 
   bool train() const { return options.mode == program::Mode::kTrain; }
   const Value& value(ValueId id) const { return values[id.value]; }

@@ -5,6 +5,7 @@
 #define COLONNADE_PARTITION_EMISSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "partition/actions.h"
@@ -41,6 +42,7 @@ struct Emission {
   std::vector<program::Input> inputs;
   std::vector<BucketBuffers> buckets;
   std::vector<ByPosition> state;
+  std::vector<ByPosition> statistics;  // by bucket
   ByPosition scalars;
   ByPosition flags;  // of gradients that are finite; empty in evaluation
   GateBuffers gates;
@@ -72,6 +74,13 @@ void Emit(Emission& e, const Action& action, const CheckGradients& check);
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce);
 void Emit(Emission& e, const Action& action, const GatherParameters& gather);
 void Emit(Emission& e, const Action& action, const GatherGradients& gather);
+
+// emit_statistics.cc
+void PlaceStatistics(Emission& e);
+// Sums all of what each position has over its group, in place: `bytes` of each.
+void EmitAllReduce(Emission& e, const std::function<Group(int)>& group_of, const ByPosition& buffers, int64_t bytes,
+                   const program::Provenance& from);
+void Emit(Emission& e, const Action& action, const ReduceStatistics& reduce);
 
 // emit_updates.cc
 void AddGates(Emission& e);

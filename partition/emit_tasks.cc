@@ -67,6 +67,7 @@ Emission::Emission(const Lowering& of, std::vector<int> first_alike)
   AddScalarsAndFlags(*this);
   AddGates(*this);
   PlaceWhatIsThere(*this);
+  PlaceStatistics(*this);
 }
 
 program::Program EmitTasks(const Lowering& lowering) {

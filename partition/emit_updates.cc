@@ -114,21 +114,9 @@ void Emit(Emission& e, const Action& action, const MeasureGradients& measure) {
 }
 
 void Emit(Emission& e, const Action& action, const SumNorms&) {
-  constexpr auto kKind = program::CollectiveKind::kAllReduce;
-  e.builder.ForGroups([&](int) { return e.builder.AllPositions(); },
-                      [&](const Group& group) {
-                        std::vector<program::Member> members(group.size());
-                        for (int p : e.builder.positions()) {
-                          const Region all = Region::Whole(e.builder.shape(e.gates.norms[p]));
-                          const int64_t bytes = all.elements() * program::SizeInBytes(DType::kF64);
-                          members[p] = {
-                              .uses = {{e.gates.norms[p], all, Access::kAccumulate}},
-                              .work = {.bytes_read = bytes,
-                                       .bytes_written = bytes,
-                                       .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()), p == 0)}};
-                        }
-                        e.builder.AddCollective(group, {.kind = kKind}, std::move(members), action.from);
-                      });
+  const int64_t bytes = program::ElementCount(e.builder.shape(e.gates.norms[0])) * program::SizeInBytes(DType::kF64);
+  EmitAllReduce(
+      e, [&](int) { return e.builder.AllPositions(); }, e.gates.norms, bytes, action.from);
 }
 
 void Emit(Emission& e, const Action& action, const OpenGate&) {

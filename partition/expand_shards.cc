@@ -91,6 +91,7 @@ struct Placer {
   void Place(Action&, const LoadInput&) {}
   void Place(Action&, const Round&) {}
   void Place(Action&, const Reshard&) {}
+  void Place(Action&, const ReduceStatistics&) {}
   void Place(Action&, const CheckGradients&) {}
   void Place(Action&, const ReduceGradients&) {}
   void Place(Action&, const MeasureGradients&) {}

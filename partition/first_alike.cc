@@ -205,7 +205,9 @@ class Classifier {
   // The groups in which positions meet, each once.
   std::vector<GroupOf> Meetings() const {
     std::vector<GroupOf> meetings;
-    for (const std::vector<int>& axes : ReducedAxes()) {
+    std::set<std::vector<int>> reduced = ReducedAxes();
+    for (const StatisticsBucket& bucket : lowering_.statistics) reduced.insert(bucket.axes);
+    for (const std::vector<int>& axes : reduced) {
       meetings.push_back([this, axes](int p) { return mesh_.AxesGroup(p, axes); });
     }
     std::set<std::tuple<int, int64_t, bool>> known;

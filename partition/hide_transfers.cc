@@ -58,8 +58,6 @@ absl::Status HideTransfers(Lowering& lowering) {
     const auto hidden = HiddenBy(lowering, actions.begin(), transfer);
     if (hidden != transfer) std::rotate(hidden, hidden + 1, transfer + 1);
   }
-  std::stable_partition(actions.begin(), actions.end(),
-                        [&](const Action& action) { return !UpdatesStateAlone(lowering, action); });
   return absl::OkStatus();
 }
 

@@ -31,6 +31,7 @@ constexpr LoweringPass kPasses[] = {
     {"advance masks", AdvanceMasks},
     {"expand shards", ExpandShards},
     {"insert resharding", InsertResharding},
+    {"bucket statistics", BucketStatistics},
     {"hide transfers", HideTransfers},
     {"bucket gradients", BucketGradients},
     {"insert gradient reduction", InsertGradientReduction},

@@ -28,9 +28,13 @@ absl::Status ExpandShards(Lowering& lowering);
 // Puts actions of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
+// Actions that only update state go last, since sums over devices that they read may still move. Such sums that nothing else
+// reads, as those of a normalisation in groups, are put into buckets, closed as those of gradients are; each is reduced by
+// one collective once its last sum is made. After: no such sum is resharded.
+absl::Status BucketStatistics(Lowering& lowering);
+
 // Gives compute work while a value moves for which the backward pass waits: the nearest action before the transfer that
-// makes only parameters' gradients, for which nothing waits, goes behind the transfer. Actions that only update state go
-// last, since sums over devices that they read may still move.
+// makes only parameters' gradients, for which nothing waits, goes behind the transfer.
 absl::Status HideTransfers(Lowering& lowering);
 
 // Puts parameters of like reduction into buckets, in the order in which backward makes their gradients. After: each is in

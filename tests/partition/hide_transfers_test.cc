@@ -10,9 +10,8 @@ using ::testing::ElementsAre;
 
 // Backward of fc2 and fc1, where fc2 lies in columns: its dx is a partial sum.
 struct HideCase : LoweringCase {
-  explicit HideCase(program::Mode mode = program::Mode::kTrain)
-      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kColumn}}}),
-                     {.mode = mode, .global_batch = 8}) {
+  HideCase()
+      : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kColumn}}})) {
     for (const char* layer : {"fc2", "fc1"}) {
       lowering.parameters.push_back(
           {.spec = {.name = absl::StrCat(layer, ".w"), .shape = {4, 6}}, .node = Node(layer), .placement = {kR, kR}});
@@ -92,21 +91,6 @@ TEST(HideTransfers, ASumThatTakesTheMemoryOfWhatIsReadComesAfterItsReader) {
       EXPECT_THAT(c.Hidden(), ElementsAre(weights, sum));
     } else {
       EXPECT_THAT(c.Hidden(), ElementsAre(sum, weights));
-    }
-  }
-}
-
-// Running statistics: the sums that they are made of move while forward goes on.
-TEST(HideTransfers, WhatOnlyUpdatesStateGoesLastInTraining) {
-  for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
-    HideCase c(mode);
-    c.ForwardOf("fc1", {});
-    c.ForwardOf("fc2", {{Y(), c.Add("y", {8, 4}, {kR, kR})}});
-    const char *updates = "forward fc1:", *makes = "forward fc2: -> y(R,R)";
-    if (mode == program::Mode::kTrain) {
-      EXPECT_THAT(c.Hidden(), ElementsAre(makes, updates));
-    } else {
-      EXPECT_THAT(c.Hidden(), ElementsAre(updates, makes));
     }
   }
 }

@@ -159,13 +159,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Chain{"six_4", SixLayers(48, 768), 4, 3e9}),
     [](const auto& info) { return info.param.name; });
 
-struct Named {
+struct NamedCandidate {
   Plan plan;
   double step_sec = 0;
 };
 
 // A named plan with a reduction and buckets that a user might ask for, on any number of devices that it takes.
-std::optional<Named> DrawNamed(Random& random, const layers::LayerGraph& graph, int devices, const Judge& judge) {
+std::optional<NamedCandidate> DrawNamed(Random& random, const layers::LayerGraph& graph, int devices, const Judge& judge) {
   const NamedPlanOptions options{.devices = 1 + static_cast<int>(random() % devices), .global_batch = judge.batch};
   absl::StatusOr<Plan> plan = NamedPlan(Pick(random, PlanNames()), graph, options);
   if (!plan.ok()) return std::nullopt;
@@ -173,7 +173,7 @@ std::optional<Named> DrawNamed(Random& random, const layers::LayerGraph& graph, 
   plan->bucket_bytes = Pick<int64_t>(random, {std::begin(kTriedBucketBytes), std::end(kTriedBucketBytes)});
   absl::StatusOr<program::Program> program = Lower(graph, *plan, {.global_batch = judge.batch});
   EXPECT_TRUE(program.ok()) << program.status();
-  return Named{*plan, judge(program::EachForItself(*std::move(program)))->step_sec};
+  return NamedCandidate{*plan, judge(program::EachForItself(*std::move(program)))->step_sec};
 }
 
 TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsManyDevicesOrFewer) {
@@ -194,7 +194,7 @@ TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsMany
     on_fewer += best.plan.mesh.device_count() < devices;
     other_reductions += best.plan.reduction != Reduction::kAllReduce;
     for (int named = 0; named < 5; ++named) {
-      const std::optional<Named> other = DrawNamed(random, network->graph, devices, judge);
+      const std::optional<NamedCandidate> other = DrawNamed(random, network->graph, devices, judge);
       if (!other.has_value()) continue;
       ++compared;
       faster += best.judgement.step_sec < other->step_sec;

@@ -31,7 +31,7 @@ layers::LayerGraph Normalised(int64_t samples_per_group = 0) {
   return Built(std::move(net));
 }
 
-Program Lowered(const layers::LayerGraph& graph, const std::string& plan_name, int devices, LowerOptions options) {
+Program LoweredUnder(const layers::LayerGraph& graph, const std::string& plan_name, int devices, LowerOptions options) {
   absl::StatusOr<Plan> plan = NamedPlan(plan_name, graph, {.devices = devices, .global_batch = options.global_batch});
   EXPECT_TRUE(plan.ok()) << plan.status();
   absl::StatusOr<Program> program = Lower(graph, *plan, options);
@@ -63,7 +63,7 @@ TEST(Statistics, AreStateBehindTheTrainedParametersInTrainingAndEvaluation) {
   const layers::LayerGraph graph = Normalised();
   std::set<std::pair<int, std::string>> held[2];
   for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
-    const Program program = Lowered(graph, "data", 2, {.mode = mode, .global_batch = 8});
+    const Program program = LoweredUnder(graph, "data", 2, {.mode = mode, .global_batch = 8});
     std::vector<std::string> names;
     for (const program::Parameter& p : program.parameters) {
       names.push_back(p.name);
@@ -85,7 +85,7 @@ TEST(Statistics, AreStateBehindTheTrainedParametersInTrainingAndEvaluation) {
 }
 
 TEST(Statistics, AreCutAsTheirChannels) {
-  const Program program = Lowered(Normalised(), "model", 2, {.global_batch = 8});
+  const Program program = LoweredUnder(Normalised(), "model", 2, {.global_batch = 8});
   const program::Parameter& mean = program.parameters[5];
   EXPECT_EQ(mean.name, "norm.running_mean");
   EXPECT_THAT(mean.value(), ElementsAre(::testing::Field(&program::Piece::region, program::Region{{0}, {4}}),
@@ -96,15 +96,35 @@ TEST(Statistics, AreCutAsTheirChannels) {
 }
 
 TEST(Statistics, AreSummedOverTheDevicesOfABatchOnceInEachDirection) {
-  EXPECT_THAT(DoneFor(Lowered(Normalised(), "data", 2, {.global_batch = 8}), "norm"),
+  EXPECT_THAT(DoneFor(LoweredUnder(Normalised(), "data", 2, {.global_batch = 8}), "norm"),
               ElementsAre("batch_norm_sums", "transfer", "batch_norm_forward", "batch_norm_backward_sums", "transfer",
                           "batch_norm_backward", "batch_norm_track"));
 }
 
 TEST(Statistics, OfGroupsThatADeviceHoldsWholeAreSummedForTheRunningOnesAlone) {
-  EXPECT_THAT(DoneFor(Lowered(Normalised(2), "data", 2, {.global_batch = 8}), "norm"),
-              ElementsAre("batch_norm_sums", "batch_norm_forward", "transfer", "batch_norm_backward_sums",
-                          "batch_norm_backward", "batch_norm_track"));
+  const Program program = LoweredUnder(Normalised(2), "data", 2, {.global_batch = 8});
+  EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_sums", "batch_norm_forward", "batch_norm_backward_sums",
+                                                    "batch_norm_backward", "batch_norm_track"));
+  EXPECT_THAT(DoneFor(program, "statistics0"), ElementsAre("transfer"));
+}
+
+TEST(Statistics, OfGroupsAreSummedByOneTransferForAllLayers) {
+  const layers::LayerGraph graph = *models::BuildModel("resnet20", {.width = 0.25, .samples_per_group = 2});
+  const Program program = LoweredUnder(graph, "data", 2, {.global_batch = 8});
+  int transfers = 0;
+  for (const program::Task& task : program.tasks) {
+    if (!std::holds_alternative<program::Collective>(task.what) || task.device != 0) continue;
+    const auto* bucket = std::get_if<program::Bucket>(&program.buffer(task.uses[0].buffer).storage);
+    if (bucket == nullptr || program.buffer(task.uses[0].buffer).dtype != program::DType::kF64) continue;
+    ++transfers;
+    int64_t bytes = 0;
+    for (program::BufferId member : bucket->members) {
+      bytes += program::ElementCount(program.buffer(member).shape) * program::SizeInBytes(program::DType::kF64);
+    }
+    EXPECT_EQ(bucket->members.size(), 19u);
+    EXPECT_EQ(task.work, (program::Work{.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}));
+  }
+  EXPECT_EQ(transfers, 1);
 }
 
 TEST(Statistics, OfGroupsThatDoNotDivideTheBatchAreRefused) {
@@ -128,7 +148,7 @@ TEST(Statistics, EvaluationFoldsTheRunningOnesIntoTheProductBefore) {
   for (int64_t samples_per_group : {0, 2}) {
     const layers::LayerGraph graph = Normalised(samples_per_group);
     for (const char* plan : {"data", "model"}) {
-      const Program program = Lowered(graph, plan, 2, {.mode = program::Mode::kEval, .global_batch = 8});
+      const Program program = LoweredUnder(graph, plan, 2, {.mode = program::Mode::kEval, .global_batch = 8});
       EXPECT_THAT(DoneFor(program, "norm"), ElementsAre("batch_norm_fold"));
       EXPECT_THAT(DoneFor(program, "conv"), ElementsAre("conv_forward"));
     }
@@ -143,14 +163,15 @@ TEST(Statistics, EvaluationReadsTheRunningOnesWhereFoldingCostsMore) {
       "loss", net.FullyConnected("fc", net.Flatten("flatten", net.BatchNorm("norm", x, {})), {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   LowerOptions options{.mode = program::Mode::kEval, .global_batch = 2};
-  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "norm"), ElementsAre("batch_norm_recall", "batch_norm_forward"));
+  EXPECT_THAT(DoneFor(LoweredUnder(graph, "single", 1, options), "norm"),
+              ElementsAre("batch_norm_recall", "batch_norm_forward"));
   options.dtype = program::DType::kBF16;
-  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "norm"), ElementsAre("batch_norm_fold"));
-  EXPECT_THAT(DoneFor(Lowered(graph, "single", 1, options), "conv"), ElementsAre("conv_forward")) << "rounds nothing";
+  EXPECT_THAT(DoneFor(LoweredUnder(graph, "single", 1, options), "norm"), ElementsAre("batch_norm_fold"));
+  EXPECT_THAT(DoneFor(LoweredUnder(graph, "single", 1, options), "conv"), ElementsAre("conv_forward")) << "rounds nothing";
 }
 
 TEST(Statistics, ParametersOfANormalisationStayInTheMasterType) {
-  const Program program = Lowered(Normalised(), "single", 1, {.global_batch = 8, .dtype = program::DType::kBF16});
+  const Program program = LoweredUnder(Normalised(), "single", 1, {.global_batch = 8, .dtype = program::DType::kBF16});
   std::set<std::string> rounded;
   for (const program::Buffer& buffer : program.buffers) {
     if (absl::EndsWith(buffer.name, ".bf16")) rounded.insert(buffer.name);
@@ -160,7 +181,7 @@ TEST(Statistics, ParametersOfANormalisationStayInTheMasterType) {
 
 TEST(Statistics, AReluBehindANormalisationIsFusedIntoIt) {
   for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {
-    EXPECT_EQ(CountOf(Lowered(Normalised(), "single", 1, {.mode = mode, .global_batch = 8}), "relu_forward"), 0);
+    EXPECT_EQ(CountOf(LoweredUnder(Normalised(), "single", 1, {.mode = mode, .global_batch = 8}), "relu_forward"), 0);
   }
 }
 
@@ -188,7 +209,7 @@ TEST(Statistics, AnUpdateWaitsForTheLastStageThatReadsItsParameters) {
 
 TEST(Joins, AResidualNetworkCopiesNothingButImagesAndItsFlatten) {
   const layers::LayerGraph graph = *models::BuildModel("resnet50", {.input_size = 32, .classes = 4, .width = 0.125});
-  const Program program = Lowered(graph, "single", 1, {.global_batch = 2});
+  const Program program = LoweredUnder(graph, "single", 1, {.global_batch = 2});
   EXPECT_EQ(CountOf(program, "copy"), 3) << "images from where they were loaded to, and flatten, forward and backward";
 }
 
