@@ -120,7 +120,7 @@ Phase AtOnce(const std::vector<Phase>& phases) {
   return all;
 }
 
-// Of one byte: to a part for each device of a node, that of each between the nodes, and back. The three follow one another.
+// Of one byte: to a part for each device of a node, that of each between the nodes, and back, piece by piece.
 std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vector<std::vector<int>>& nodes) {
   using program::CollectiveKind;
   const double part = 1.0 / static_cast<double>(nodes[0].size());
@@ -134,7 +134,9 @@ std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vect
     for (const std::vector<int>& node : nodes) members.push_back(node[place]);
     reduce.push_back(PhasesOf(CollectiveKind::kAllReduce, between, members, part, /*root=*/0)[0]);
   }
-  return {AtOnce(scatter), AtOnce(reduce), AtOnce(gather)};
+  std::vector<Phase> phases = {AtOnce(scatter), AtOnce(reduce), AtOnce(gather)};
+  phases[1].in_pieces = phases[2].in_pieces = true;
+  return phases;
 }
 
 constexpr size_t kMostOnOneSwitch = 128;
@@ -281,22 +283,26 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
   return -1;
 }
 
-void CostModel::AddPhase(const Routes& routes, const Phase& phase, Way& way) const {
-  double latency = 0, longest = 0;
+void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once, Way& way) const {
+  double longest = 0;
   absl::flat_hash_map<int, double> load, engines;  // of few of them, where a group is small and the machine is not
-  for (const Flow& flow : phase.flows) {
-    double alone = 0, hops = 0;
-    for (const Route& leg : routes.Between(flow.from, flow.to)) {
-      alone += flow.bytes / std::min(leg.bytes_per_sec, flow.most);
-      hops += leg.latency_sec;
-      for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
-      for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
+  for (const Phase& phase : at_once) {
+    double latency = 0;
+    for (const Flow& flow : phase.flows) {
+      double alone = 0, hops = 0;
+      for (const Route& leg : routes.Between(flow.from, flow.to)) {
+        alone += flow.bytes / std::min(leg.bytes_per_sec, flow.most);
+        hops += leg.latency_sec;
+        for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
+        for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
+      }
+      longest = std::max(longest, alone);
+      latency = std::max(latency, hops * phase.hops);
     }
-    longest = std::max(longest, alone);
-    latency = std::max(latency, hops * phase.hops);
+    way.latency_sec += latency;
+    way.sec_per_byte += MemorySeconds(3 * phase.summed_bytes);
   }
-  way.latency_sec += latency;
-  way.sec_per_byte += longest + MemorySeconds(3 * phase.summed_bytes);
+  way.sec_per_byte += longest;
 }
 
 std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
@@ -313,7 +319,8 @@ std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::Colle
 
 CostModel::Way CostModel::Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group,
                                 int root) const {
-  for (const Phase& phase : PhasesOfAByte(routes, kind, way, group, root)) AddPhase(routes, phase, way);
+  const std::vector<Phase> phases = PhasesOfAByte(routes, kind, way, group, root);
+  for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) AddPhases(routes, at_once, way);
   return way;
 }
 

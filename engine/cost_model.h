@@ -65,7 +65,8 @@ class CostModel {
   // the fastest for its bytes. A ring leads from each member to the nearest that is left; several rings may run beside each
   // other (engine/rings.h) where that moves a byte in less time and there are no copy engines. With kFastest and no copy
   // engines, an all-reduce may also run in three phases (each node reduces to parts, each part is reduced between the nodes,
-  // each node gathers the whole), or in the switch that joins the devices, where that adds.
+  // each node gathers the whole, each phase in pieces behind the one before), or in the switch that joins the devices, where
+  // that adds.
   struct Way {
     enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
@@ -86,7 +87,7 @@ class CostModel {
  private:
   const OpRate* RateOf(const std::string& op) const;
   double RateAt(const OpRate& op, const OpShape& shape) const;
-  void AddPhase(const Routes& routes, const Phase& phase, Way& way) const;
+  void AddPhases(const Routes& routes, absl::Span<const Phase> at_once, Way& way) const;
   Way Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group, int root) const;
 
   const Machine& machine_;

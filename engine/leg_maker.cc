@@ -11,6 +11,14 @@ FlowOnRoute FlowOn(const Route& route, double bytes) {
   return flow;
 }
 
+// Of what is staged in pieces; nothing of what is not.
+void AddFirstPiece(const Route& route, double bytes, LegOfAByte& of_a_byte) {
+  if (route.piece_bytes <= 0) return;
+  const LegOfAByte::FirstPiece piece{bytes / route.piece_bytes_per_sec, route.piece_bytes / route.piece_bytes_per_sec};
+  std::vector<LegOfAByte::FirstPiece>& known = of_a_byte.first_pieces;
+  if (std::find(known.begin(), known.end(), piece) == known.end()) known.push_back(piece);
+}
+
 double SecondsOfFirstPiece(const LegOfAByte& of_a_byte, double bytes) {
   double longest = 0;
   for (const LegOfAByte::FirstPiece& of : of_a_byte.first_pieces) {
@@ -65,39 +73,43 @@ const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
     for (size_t i = 0; i < more.size(); ++i) {
       phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
       phases[i].hops = more[i].hops;
+      phases[i].in_pieces = more[i].in_pieces;
       phases[i].summed_bytes = more[i].summed_bytes;
     }
   }
   return known->second = LegsOf(phases);
 }
 
-// A phase is a leg, or two where its flows pass through the host, and one for what is summed after it.
+// Phases that run at once are a leg, or two where flows pass through the host, and one for what is summed after each.
 LegsOfAByte LegMaker::LegsOf(const std::vector<Phase>& phases) {
   LegsOfAByte legs;
-  for (const Phase& phase : phases) {
-    Leg first, second;
-    std::vector<LegOfAByte::FirstPiece> pieces;
+  for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) {
+    LegOfAByte first, second;
     std::vector<FlowOnRoute> first_flows, second_flows;
-    for (const Flow& flow : phase.flows) {
-      const std::vector<Route> route = routes_.Between(flow.from, flow.to);
-      first_flows.push_back(FlowOn(route[0], flow.bytes));
-      first_flows.back().most = std::min(first_flows.back().most, flow.most);
-      first.fixed_sec = std::max(first.fixed_sec, route[0].latency_sec * phase.hops);
-      if (const double piece = route[0].piece_bytes, rate = route[0].piece_bytes_per_sec; piece > 0) {
-        const LegOfAByte::FirstPiece first_piece{flow.bytes / rate, piece / rate};
-        if (std::find(pieces.begin(), pieces.end(), first_piece) == pieces.end()) pieces.push_back(first_piece);
+    double summed_bytes = 0;
+    for (const Phase& phase : at_once) {
+      double first_sec = 0, second_sec = 0;
+      for (const Flow& flow : phase.flows) {
+        const std::vector<Route> route = routes_.Between(flow.from, flow.to);
+        first_flows.push_back(FlowOn(route[0], flow.bytes));
+        first_flows.back().most = std::min(first_flows.back().most, flow.most);
+        first_sec = std::max(first_sec, route[0].latency_sec * phase.hops);
+        AddFirstPiece(route[0], flow.bytes, first);
+        if (route.size() == 1) continue;
+        second_flows.push_back(FlowOn(route[1], flow.bytes));
+        second_sec = std::max(second_sec, route[1].latency_sec * phase.hops);
       }
-      if (route.size() == 1) continue;
-      second_flows.push_back(FlowOn(route[1], flow.bytes));
-      second.fixed_sec = std::max(second.fixed_sec, route[1].latency_sec * phase.hops);
+      first.leg.fixed_sec += first_sec;
+      second.leg.fixed_sec += second_sec;
+      summed_bytes += phase.summed_bytes;
     }
-    first.flows = AddFlows(std::move(first_flows));
-    legs.push_back({.leg = first, .first_pieces = std::move(pieces)});
+    first.leg.flows = AddFlows(std::move(first_flows));
+    legs.push_back(std::move(first));
     if (!second_flows.empty()) {
-      second.flows = AddFlows(std::move(second_flows));
-      legs.push_back({second});
+      second.leg.flows = AddFlows(std::move(second_flows));
+      legs.push_back(std::move(second));
     }
-    if (phase.summed_bytes > 0) legs.push_back({.summed_sec = cost_.MemorySeconds(3 * phase.summed_bytes)});
+    if (summed_bytes > 0) legs.push_back({.summed_sec = cost_.MemorySeconds(3 * summed_bytes)});
   }
   return legs;
 }

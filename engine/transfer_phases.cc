@@ -51,6 +51,8 @@ Phase Reversed(Phase phase) {
   return phase;
 }
 
+void Append(const Phase& more, Phase& phase) { phase.flows.insert(phase.flows.end(), more.flows.begin(), more.flows.end()); }
+
 Phase SumAtRoot(const std::vector<int>& members, double bytes) {
   Phase phase = Gather(members, bytes);
   phase.summed_bytes = bytes * static_cast<double>(members.size() - 1);
@@ -115,9 +117,9 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
       return {AllPairs(members, bytes / m), AllPairs(members, bytes / m)};
     case CollectiveAlgorithm::kTree: {
       // Up and down at once: the first pieces come back while the last go up.
-      Phase phase = TreePhase(members, bytes);
-      const Phase down = Reversed(phase);
-      phase.flows.insert(phase.flows.end(), down.flows.begin(), down.flows.end());
+      Phase phase = TreePhase(members, bytes / 2);
+      Append(TreePhase({members.rbegin(), members.rend()}, bytes / 2), phase);
+      Append(Reversed(phase), phase);
       phase.hops *= 2;
       return {phase};
     }
@@ -137,6 +139,15 @@ std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double ope
   Phase phase = RingPhase(members, (m + 1) / m * operand_bytes, /*hops=*/2);
   for (Flow& flow : phase.flows) flow.most = most;
   return {phase};
+}
+
+std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases) {
+  std::vector<absl::Span<const Phase>> at_once;
+  for (size_t begin = 0, end = 1; begin < phases.size(); begin = end++) {
+    while (end < phases.size() && phases[end].in_pieces) ++end;
+    at_once.push_back(phases.subspan(begin, end - begin));
+  }
+  return at_once;
 }
 
 std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,

@@ -3,7 +3,7 @@
 // M members, each with an operand x of S bytes; α the latency of a hop, β the rate of a link in one direction. Alone on
 // links that do not share, the time is
 //
-//   all-reduce      ring 2(M−1)α + 2(M−1)/M·S/β      tree 2⌈log₂M⌉α + 2S/β (M > 2)    direct 2α + 2(M−1)/M·S/β
+//   all-reduce      ring 2(M−1)α + 2(M−1)/M·S/β      tree 2⌈log₂M⌉α + 2S/β (M > 4)    direct 2α + 2(M−1)/M·S/β
 //                   master 2α + 2(M−1)S/β
 //   reduce-scatter  ring (M−1)α + (M−1)/M·S/β        direct, tree α + (M−1)/M·S/β     master 2α + (M−1)S/β + (M−1)/M·S/β
 //   all-gather      ring (M−1)α + (M−1)S/β           direct, tree α + (M−1)S/β        master 2α + (M−1)S/β + (M−1)M·S/β
@@ -16,14 +16,17 @@
 //   all-reduce, reduce-scatter   2α + max(S/β, MS/γ)     all-gather   2α + max(MS/β, MS/γ)
 //   reduce                       2α + max(S/β, (M−1)S/γ) broadcast    2α + max(S/β, S/γ)
 //
-// Source: Thakur, Rabenseifner, Gropp 2005 (ring, tree, direct); the tree is binary and pipelined, as NCCL's; a ring's parts
-// are pipelined. Master: Yadan et al. 2013, section 3.
+// Source: Thakur, Rabenseifner, Gropp 2005 (ring, direct); a ring's parts are pipelined. A tree is binary and pipelined. An
+// all-reduce has two trees, each for half of the bytes, in which no member has children twice (Sanders, Speck, Träff 2009,
+// Two-tree algorithms for full bandwidth broadcast, reduction and scan), as NCCL's; of three or four members it takes 3S/2β,
+// of two S/β. Master: Yadan et al. 2013, section 3.
 #ifndef COLONNADE_ENGINE_TRANSFER_PHASES_H_
 #define COLONNADE_ENGINE_TRANSFER_PHASES_H_
 
 #include <limits>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/machine.h"
 #include "program/task.h"
 
@@ -36,10 +39,11 @@ struct Flow {
   static constexpr double kNoMost = std::numeric_limits<double>::infinity();
 };
 
-// Flows that run at once; the next phase starts when all have ended.
+// Flows that run at once; the next phase starts when all have ended, unless it follows in pieces.
 struct Phase {
   std::vector<Flow> flows;
   int hops = 1;             // latencies in a row
+  bool in_pieces = false;   // follows the first piece of the phase before, beside whose others it runs
   double summed_bytes = 0;  // that one device receives and adds to its own, beyond what hides behind the flows
 };
 
@@ -49,6 +53,9 @@ struct Phase {
 // Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what the NVLS algorithm of NCCL
 // does (its source, all_reduce.h).
 std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
+
+// Returns the phases that run at once, in order: each begins one that does not follow in pieces.
+std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases);
 
 // REQUIRES: algorithm is not kFastest.
 std::vector<Phase> PhasesOf(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,

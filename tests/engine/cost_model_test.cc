@@ -317,7 +317,7 @@ TEST(CollectiveSeconds, AreThePublishedFormulas) {
   const Machine tree = OnASwitchWith(4, CollectiveAlgorithm::kTree), master = OnASwitchWith(4, CollectiveAlgorithm::kMaster);
   EXPECT_NEAR(SecondsOf(ring, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 6 + 1.5 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(direct, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 2 + 1.5 * 3, kRounding);
-  EXPECT_NEAR(SecondsOf(tree, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 4 + 2 * 3, kRounding);
+  EXPECT_NEAR(SecondsOf(tree, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 4 + 1.5 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(master, CollectiveKind::kAllReduce, 4, kBytes), kLaunch + 2 + 6 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(ring, CollectiveKind::kReduceScatter, 4, kBytes), kLaunch + 3 + 0.75 * 3, kRounding);
   EXPECT_NEAR(SecondsOf(ring, CollectiveKind::kAllGather, 4, kBytes), kLaunch + 3 + 3 * 3, kRounding);

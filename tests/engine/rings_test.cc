@@ -10,8 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cost_model.h"
+#include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/builder.h"
 #include "tests/engine/on_a_switch.h"
 
 namespace colonnade::engine {
@@ -78,11 +80,12 @@ TEST(RingsOf, SomeOfThemUseTheLinksBetweenThese) {
 }
 
 // Nodes of eight devices; each device has a slower way of its own to the other nodes.
-Machine WithAdapters(int devices) {
+Machine WithAdapters(int devices, double bytes_per_sec = 0.25e9) {
   Machine machine = InNodes(devices);
+  machine.collectives = CollectiveAlgorithm::kFastest;
   std::erase_if(machine.links, [](const Link& link) { return link.b == "network"; });
   for (const std::string& device : machine.devices) {
-    machine.links.push_back({.a = device, .b = "network", .bytes_per_sec = {0.25e9}, .latency_sec = {2e-6}});
+    machine.links.push_back({.a = device, .b = "network", .bytes_per_sec = {bytes_per_sec}, .latency_sec = {2e-6}});
   }
   return machine;
 }
@@ -105,10 +108,6 @@ TEST(RingsOf, ThereIsOneWithinANodeAndWhereNodesAreUnequal) {
   for (int devices : {1, 2, 8, 12, 20}) EXPECT_THAT(RingsOf(routes, First(devices)), SizeIs(1)) << devices;
 }
 
-double AllReduceSeconds(const Machine& machine, double bytes) {
-  return CostModel(machine, 8).CollectiveSeconds(*Routes::Create(machine), program::CollectiveKind::kAllReduce, 8, bytes);
-}
-
 TEST(NodesOf, AreThoseThroughWhichTheRingLeads) {
   const Routes routes = *Routes::Create(WithAdapters(16));
   EXPECT_THAT(NodesOf(routes, First(16)), ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7), SizeIs(8)));
@@ -116,19 +115,39 @@ TEST(NodesOf, AreThoseThroughWhichTheRingLeads) {
   EXPECT_THAT(NodesOf(routes, First(12)), SizeIs(0)) << "of unequal size";
 }
 
-// S bytes in 64 nodes of 8: 7/8 S into parts and out of them at 1 GB/s, over 7 hops of 2 us. Between nodes each adapter of
-// 0.25 GB/s has an eighth: of few bytes in a tree of 64, whose 6 levels take 4 us each way and in which a device sends to a
-// parent and to two children, of more in a ring.
-TEST(CollectiveSeconds, OfManyNodesIsInEachNodeAndBetweenThem) {
-  Machine machine = WithAdapters(512);
-  machine.collectives = CollectiveAlgorithm::kFastest;
-  const Routes routes = *Routes::Create(machine);
-  const auto seconds = [&](double bytes) {
-    return CostModel(machine, 512).CollectiveSeconds(routes, program::CollectiveKind::kAllReduce, 512, bytes);
-  };
-  const auto inside = [](double bytes) { return 2 * (7.0 / 8 * bytes / 1e9 + 7 * 2e-6); };
-  EXPECT_NEAR(seconds(1e5), inside(1e5) + 2 * 6 * 4e-6 + 3 * 1e5 / 8 / 0.25e9, 1e-9);
-  EXPECT_NEAR(seconds(1e6), inside(1e6) + 2 * 63 * 4e-6 + 2 * 63.0 / 64 * 1e6 / 8 / 0.25e9, 1e-9);
+double AllReduceSecondsOf(const Machine& machine, int devices, double bytes) {
+  return CostModel(machine, devices)
+      .CollectiveSeconds(*Routes::Create(machine), program::CollectiveKind::kAllReduce, devices, bytes);
+}
+
+// S bytes in 64 nodes of 8: into parts over 7 hops of 2 us, an eighth on each adapter in a tree of 64, whose 6 levels take 4
+// us each way, and 7 hops to the whole. All are at work at once: 7/8 S into parts and out of them at 1 GB/s, 2/8 S at the
+// adapter's rate. A ring between the nodes saves a 64th of what adapters move and has 63 hops each way.
+TEST(CollectiveSeconds, OfManyNodesIsInEachNodeAndBetweenThemAtOnce) {
+  for (const double adapter : {0.25e9, 0.1e9}) {
+    const Machine machine = WithAdapters(512, adapter);
+    const double latencies = 2 * 7 * 2e-6 + 2 * 6 * 4e-6, bytes = 1e6;
+    EXPECT_NEAR(AllReduceSecondsOf(machine, 512, bytes), latencies + std::max(2 * 7.0 / 8 / 1e9, 2.0 / 8 / adapter) * bytes,
+                1e-9);
+  }
+  const double bytes = 4e8, latencies = 2 * 7 * 2e-6 + 2 * 63 * 4e-6;
+  EXPECT_NEAR(AllReduceSecondsOf(WithAdapters(512, 0.1e9), 512, bytes), latencies + 2 * 63.0 / 64 / 8 / 0.1e9 * bytes, 1e-9);
+}
+
+TEST(Simulate, AnAllReduceInNodesTakesWhatTheCostModelSays) {
+  for (const double adapter : {0.25e9, 0.1e9}) {
+    const Machine machine = WithAdapters(32, adapter);
+    program::Builder builder("case", program::Mode::kTrain, 1, program::DType::kF32, {{"data", 32}});
+    std::vector<program::Member> members;
+    for (int d : First(32)) {
+      members.push_back({{builder.Accumulate(builder.AddBuffer(d, "x", program::DType::kF32, {250'000}))}, {}});
+    }
+    builder.AddCollective(builder.AddGroup(First(32)), {.kind = program::CollectiveKind::kAllReduce}, std::move(members),
+                          program::Lane::kComm, {"sum"});
+    const absl::StatusOr<Simulation> simulation = Simulate(std::move(builder).Build(), machine);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_NEAR(absl::ToDoubleSeconds(simulation->first_step), AllReduceSecondsOf(machine, 32, 1e6), 1e-9);
+  }
 }
 
 TEST(WaysOf, AGroupOfOneMovesNothing) {
@@ -150,9 +169,9 @@ TEST(CollectiveSeconds, OfRingsBesideEachOtherIsThatOfAllLinks) {
   Machine machine = CubeMesh();
   machine.launch_sec.value = 0;
   machine.collectives = CollectiveAlgorithm::kRing;
-  EXPECT_NEAR(AllReduceSeconds(machine, 48), 1.75 * 48 / 6, 1e-9);
+  EXPECT_NEAR(AllReduceSecondsOf(machine, 8, 48), 1.75 * 48 / 6, 1e-9);
   machine.copy_engines = 2;
-  EXPECT_NEAR(AllReduceSeconds(machine, 48), 1.75 * 48 / 2, 1e-9) << "an engine serves one ring after the other";
+  EXPECT_NEAR(AllReduceSecondsOf(machine, 8, 48), 1.75 * 48 / 2, 1e-9) << "an engine serves one ring after the other";
 }
 
 }  // namespace

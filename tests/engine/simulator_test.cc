@@ -280,7 +280,8 @@ INSTANTIATE_TEST_SUITE_P(
     Algorithms, AllReduceCost,
     ::testing::Values(Formula{CollectiveAlgorithm::kRing, 2, 2, 1}, Formula{CollectiveAlgorithm::kRing, 4, 6, 1.5},
                       Formula{CollectiveAlgorithm::kDirect, 2, 2, 1}, Formula{CollectiveAlgorithm::kDirect, 3, 2, 4.0 / 3},
-                      Formula{CollectiveAlgorithm::kTree, 2, 2, 1}, Formula{CollectiveAlgorithm::kTree, 4, 4, 2},
+                      Formula{CollectiveAlgorithm::kTree, 2, 2, 1}, Formula{CollectiveAlgorithm::kTree, 4, 4, 1.5},
+                      Formula{CollectiveAlgorithm::kTree, 5, 6, 2}, Formula{CollectiveAlgorithm::kTree, 16, 8, 2},
                       Formula{CollectiveAlgorithm::kMaster, 2, 2, 2}, Formula{CollectiveAlgorithm::kMaster, 4, 2, 6}));
 
 TEST(PhasesOf, EveryCollectiveMovesWhatItsFormulaSays) {

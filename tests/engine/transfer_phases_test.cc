@@ -78,10 +78,10 @@ TEST(Simulate, AStagedPairIsStagedBothWays) {
                    y = builder.AddBuffer(to, "y", program::DType::kF32, {kBytes / 4});
     builder.AddExchange(from, {{builder.Read(x)}, {.bytes_sent = kBytes}}, to, {{builder.Write(y)}, {}}, Lane::kComm,
                         {"send"});
-    Machine machine = OnASwitch(3);
-    machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}});
+    Machine machine = OnASwitch(3, 0.25 * kMs);
+    machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}, .latency_sec = {0.5 * kMs}});
     machine.staged = {{"d1", "d0"}};
-    EXPECT_NEAR(MsOf(std::move(builder), machine), to == 2 ? 4 : 8 + 8, 1e-6) << from << " to " << to;
+    EXPECT_NEAR(MsOf(std::move(builder), machine), to == 2 ? 0.5 + 4 : 2 * (0.75 + 8), 1e-6) << from << " to " << to;
   }
 }
 
