@@ -1,5 +1,6 @@
 // OrderActions counts 400 ns for 1,000 elements of a bucket or of a value that is moved. In the same time an action other
-// than a product makes 50,000 elements, and a product does 4,000,000 flop.
+// than a product makes 50,000 elements, and a product does 4,000,000 flop, or 40,000,000 where no parameters are gathered.
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -180,16 +181,21 @@ TEST(OrderActions, ReductionsThatAreOvertakenKeepTheirOrder) {
                           "reduce bucket1:", "gather_gradients bucket1:", "update bucket0:"));
 }
 
-// fc1 of 375 samples on each device: 2·375·6·4 = 18,000 flop, which take as long as 4.5 elements.
+// fc1 of 375 samples on each device: 2·375·6·4 = 18,000 flop, which take as long as 4.5 elements; where no parameters are
+// gathered after their update, ten times as many samples do.
 TEST(OrderActions, ProductsCountTheirFlops) {
-  for (const bool backward : {true, false}) {
+  for (const auto& [reduction, batch, backward] : {std::tuple{Reduction::kSharded, 750, true},
+                                                   {Reduction::kSharded, 750, false},
+                                                   {Reduction::kMaster, 750, true},
+                                                   {Reduction::kAllReduce, 7500, true}}) {
     for (int64_t bucket : {4, 5}) {
-      OrderCase c({bucket}, /*columns=*/1, {}, /*batch=*/750);
+      OrderCase c({bucket}, /*columns=*/1, {}, batch);
+      c.plan.reduction = reduction;
       c.Reduce(0);
       backward ? c.BackwardOf("fc1", {}) : c.ForwardOf("fc1", {});
       c.Relu("a", 1);
       ASSERT_TRUE(OrderActions(c.lowering).ok());
-      EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket << backward;
+      EXPECT_EQ(Actions(c.lowering)[bucket == 4 ? 2 : 3], "update bucket0:") << bucket << " " << batch << backward;
     }
   }
 }
@@ -197,6 +203,7 @@ TEST(OrderActions, ProductsCountTheirFlops) {
 // Beside the arithmetic of 75 samples, 0.9 elements, fc1 makes 24 elements of a gradient: 0.48, were they moved.
 TEST(OrderActions, GradientsOfParametersAreNotCountedAsMoved) {
   OrderCase c({1}, /*columns=*/1, {}, /*batch=*/150);
+  c.plan.reduction = Reduction::kSharded;
   c.lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .node = c.Node("fc1"), .placement = {kR, kR}});
   c.Reduce(0);
   c.BackwardOf("fc1", c.ParametersOf("fc1", /*gradients=*/true));
@@ -210,6 +217,7 @@ TEST(OrderActions, GradientsOfParametersAreNotCountedAsMoved) {
 TEST(OrderActions, AStageThatAddsABiasCountsNoFlops) {
   for (const bool adds_bias : {true, false}) {
     OrderCase c({1}, /*columns=*/2, {{"fc2", {kBatch, kRow}}}, /*batch=*/2400);
+    c.plan.reduction = Reduction::kSharded;
     c.Reduce(0);
     c.ForwardOf("fc2", {{layers::Parameter(adds_bias ? 1 : 0), c.Add("parameter", {4})}});
     c.Relu("a", 1);
