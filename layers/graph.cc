@@ -4,6 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -120,7 +123,14 @@ LayerGraph InEvaluation(LayerGraph graph) {
   return graph;
 }
 
-GraphBuilder::GraphBuilder(std::string name) { graph_.name = std::move(name); }
+// The name is printed as it is: to terminals, in tables and in logs.
+GraphBuilder::GraphBuilder(std::string name) {
+  if (absl::c_any_of(name, absl::ascii_iscntrl)) {
+    status_ = absl::InvalidArgumentError(absl::StrFormat(
+        "network \"%s\": expected a name without control characters, found some", absl::Utf8SafeCEscape(name)));
+  }
+  graph_.name = std::move(name);
+}
 
 LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
   if (!status_.ok()) return LayerId{};

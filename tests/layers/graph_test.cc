@@ -150,6 +150,17 @@ TEST(GraphBuilder, NamesAreUniqueWords) {
               HasSubstr("Relu \"relu\": expected a name of its own"));
 }
 
+TEST(GraphBuilder, ANetworksNameHasNoControlCharacters) {
+  for (const char* name : {"a\nb", "\033[31mred", "a\x7f"}) {
+    const absl::Status status = GraphBuilder(name).Build().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("without control characters"), Not(HasSubstr(name))));
+  }
+  GraphBuilder net("réseau de neurones");
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 2}));
+  EXPECT_TRUE(std::move(net).Build().ok());
+}
+
 TEST(GraphBuilder, ABuilderInErrorStaysSo) {
   GraphBuilder net("net");
   auto x = net.Input("images", {3, 0, 4});
