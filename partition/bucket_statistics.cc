@@ -45,11 +45,11 @@ class Bucketer {
     for (const Action& action : lowering_.actions) {
       if (!UpdatesStateAlone(lowering_, action)) continue;
       for (const ActionOperand& operand : action.inputs) {
-        if (std::optional<StateSum> sum = SumAt(operand.value)) sums.emplace(sum->reductions[0], *std::move(sum));
+        if (const std::optional<StateSum> sum = SumAt(operand.value)) sums[sum->reductions[0]] = *sum;
       }
     }
     std::vector<StateSum> in_order;
-    for (auto& [last, sum] : sums) in_order.push_back(std::move(sum));
+    for (const auto& [last, sum] : sums) in_order.push_back(sum);
     return in_order;
   }
 
