@@ -206,6 +206,7 @@ struct Case {
   int fail_capture_at = -1;  // the capture that cannot be a graph; −1: none
   int graphs = 4;            // steps that are graphs
   std::vector<int64_t> steps = {0, 1, 2, 3, 4, 5};
+  std::string model = "alexnet2012";
 };
 class Order : public testing::TestWithParam<Case> {};
 
@@ -246,8 +247,10 @@ class Steps {
   std::unique_ptr<engine::LoadedProgram> loaded_;
 };
 
-Program Lowered(const std::string& plan_name, program::Mode mode = program::Mode::kTrain) {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("alexnet2012", {});
+// Each sample is normalised by itself; the statistics of all layers are summed over devices in one bucket.
+Program Lowered(const std::string& plan_name, program::Mode mode = program::Mode::kTrain,
+                const std::string& model = "alexnet2012") {
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {.samples_per_group = 1});
   EXPECT_TRUE(graph.ok());
   constexpr int64_t kBatch = 4;
   const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = 4, .global_batch = kBatch});
@@ -259,7 +262,7 @@ Program Lowered(const std::string& plan_name, program::Mode mode = program::Mode
 
 TEST_P(Order, AThousandLegalOrdersBreakNoEdge) {
   const Case& param = GetParam();
-  const Program program = Lowered(param.plan);
+  const Program program = Lowered(param.plan, program::Mode::kTrain, param.model);
   auto calls = std::make_unique<HostCalls>(HostCallsOptions{
       .gpus = 4, .reach = param.reach, .nccl = param.nccl, .fail_capture_at = param.fail_capture_at, .has_memory = false});
   const HostCalls& recorder = *calls;
@@ -353,8 +356,9 @@ const Case kCases[] = {
     {.name = "hybrid_eager_after_a_graph", .plan = "hybrid", .fail_capture_at = 1, .graphs = 1},
     // Steps that do not follow each other: none of a training's, so that graphs end there.
     {.name = "hybrid_with_a_gap", .plan = "hybrid", .graphs = 2, .steps = {0, 1, 2, 3, 5, 6}},
+    {.name = "resnet20_data", .plan = "data", .model = "resnet20"},
 };
-INSTANTIATE_TEST_SUITE_P(Alexnet2012, Order, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Networks, Order, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace colonnade::cuda
