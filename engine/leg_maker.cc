@@ -80,7 +80,8 @@ const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
   return known->second = LegsOf(phases);
 }
 
-// Phases that run at once are a leg, or two where flows pass through the host, and one for what is summed after each.
+// Phases that run at once are a leg, or two where flows pass through the host, and one for what is summed after each. Of
+// flows that pass through the host, all phases have one first piece between them.
 LegsOfAByte LegMaker::LegsOf(const std::vector<Phase>& phases) {
   LegsOfAByte legs;
   for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) {

@@ -43,7 +43,7 @@ struct Flow {
 struct Phase {
   std::vector<Flow> flows;
   int hops = 1;             // latencies in a row
-  bool in_pieces = false;   // follows the first piece of the phase before, beside whose others it runs
+  bool in_pieces = false;   // starts once the phase before has done its first piece, and runs beside its later ones
   double summed_bytes = 0;  // that one device receives and adds to its own, beyond what hides behind the flows
 };
 
@@ -54,7 +54,7 @@ struct Phase {
 // does (its source, all_reduce.h).
 std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
 
-// Returns the phases that run at once, in order: each begins one that does not follow in pieces.
+// Returns the phases that run at once, in order: one, and all those in pieces behind it.
 std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases);
 
 // REQUIRES: algorithm is not kFastest.

@@ -134,6 +134,9 @@ inline bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPla
   return a.size() == b.size();
 }
 
+// Whether parameters are gathered after an update that only some devices made.
+inline bool GathersParameters(const Plan& plan) { return plan.reduction != Reduction::kAllReduce; }
+
 struct ShardedParameter {
   layers::ParameterSpec spec;  // global
   int node = 0, index = 0;     // it is the node's parameter `index`

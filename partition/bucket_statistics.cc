@@ -12,10 +12,10 @@
 namespace colonnade::partition {
 namespace {
 
-// A sum over devices: what they have, what becomes of it, and the all-reductions between, from the last to the first.
+// A sum over devices.
 struct StateSum {
-  ValueId summand, whole;
-  std::vector<size_t> reductions;
+  ValueId summand, whole;           // each device's part, and the sum
+  std::vector<size_t> all_reduces;  // the actions that lead from one to the other, the last first
 };
 
 class Bucketer {
@@ -45,7 +45,7 @@ class Bucketer {
     for (const Action& action : lowering_.actions) {
       if (!UpdatesStateAlone(lowering_, action)) continue;
       for (const ActionOperand& operand : action.inputs) {
-        if (const std::optional<StateSum> sum = SumAt(operand.value)) sums[sum->reductions[0]] = *sum;
+        if (const std::optional<StateSum> sum = SumAt(operand.value)) sums[sum->all_reduces[0]] = *sum;
       }
     }
     std::vector<StateSum> in_order;
@@ -55,19 +55,20 @@ class Bucketer {
 
   // The sum that `whole` is, if nothing else reads it or what it is made of.
   std::optional<StateSum> SumAt(ValueId whole) const {
-    StateSum sum{.summand = whole, .whole = whole, .reductions = {}};
-    for (auto maker = uses_.MakerForOneReader(whole); maker.has_value() && IsReduction(lowering_.actions[*maker]);
+    StateSum sum{.summand = whole, .whole = whole, .all_reduces = {}};
+    for (auto maker = uses_.MakerForOneReader(whole); maker.has_value() && IsAllReduce(lowering_.actions[*maker]);
          maker = uses_.MakerForOneReader(sum.summand)) {
-      sum.reductions.push_back(*maker);
+      sum.all_reduces.push_back(*maker);
       sum.summand = lowering_.actions[*maker].inputs[0].value;
     }
     const Value& summand = lowering_.value(sum.summand);
     const bool has_type = summand.dtype.has_value() || summand.in_master_type;
-    const bool is_sum = !sum.reductions.empty() && uses_.ReadersOf(sum.summand) == 1;
-    return is_sum && has_type ? std::optional(std::move(sum)) : std::nullopt;
+    const bool has_memory_of_its_own = !summand.in_place_of.valid();
+    const bool is_sum = !sum.all_reduces.empty() && uses_.ReadersOf(sum.summand) == 1;
+    return is_sum && has_type && has_memory_of_its_own ? std::optional(std::move(sum)) : std::nullopt;
   }
 
-  static bool IsReduction(const Action& action) {
+  static bool IsAllReduce(const Action& action) {
     const auto* reshard = std::get_if<Reshard>(&action.what);
     return reshard != nullptr && reshard->entry.kind == ReshardKind::kAllReduce &&
            reshard->entry.from == layers::Placement::Partial();
@@ -75,9 +76,9 @@ class Bucketer {
 
   void Add(const StateSum& sum) {
     std::vector<int> axes;
-    for (size_t reduction : sum.reductions) {
-      axes.push_back(std::get<Reshard>(lowering_.actions[reduction].what).entry.axis);
-      replaced_.insert(reduction);
+    for (size_t all_reduce : sum.all_reduces) {
+      axes.push_back(std::get<Reshard>(lowering_.actions[all_reduce].what).entry.axis);
+      replaced_.insert(all_reduce);
     }
     std::sort(axes.begin(), axes.end());
     const Value& summand = lowering_.value(sum.summand);
@@ -90,7 +91,7 @@ class Bucketer {
     }
     lowering_.statistics[open.bucket].values.push_back(sum.summand);
     reductions_[open.bucket].wholes.push_back(sum.whole);
-    reductions_[open.bucket].last = sum.reductions[0];
+    reductions_[open.bucket].last = sum.all_reduces[0];
     lowering_.values[sum.whole.value].in_place_of = sum.summand;
     open.bytes += lowering_.LocalElements(sum.summand) * program::SizeInBytes(dtype);
   }
@@ -107,7 +108,7 @@ class Bucketer {
     int bucket = -1;
     int64_t bytes = 0;
   };
-  struct Reduction {
+  struct BucketReduction {
     std::vector<ValueId> wholes;
     size_t last = 0;  // the last action that it stands for
   };
@@ -115,7 +116,7 @@ class Bucketer {
   Lowering& lowering_;
   const ValueUses uses_;
   std::map<Kind, Open> open_;
-  std::vector<Reduction> reductions_;  // by bucket
+  std::vector<BucketReduction> reductions_;  // by bucket
   std::set<size_t> replaced_;
 };
 

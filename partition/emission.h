@@ -42,7 +42,7 @@ struct Emission {
   std::vector<program::Input> inputs;
   std::vector<BucketBuffers> buckets;
   std::vector<ByPosition> state;
-  std::vector<ByPosition> statistics;  // by bucket
+  std::vector<ByPosition> statistics;  // by StatisticsBucket: its buffer
   ByPosition scalars;
   ByPosition flags;  // of gradients that are finite; empty in evaluation
   GateBuffers gates;

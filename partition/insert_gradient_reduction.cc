@@ -49,8 +49,8 @@ std::vector<Action> GatedUpdates(const Lowering& lowering, std::vector<Action> u
 void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& actions) {
   const program::Provenance update{lowering.buckets[index].name, Pass::kUpdate};
   actions.push_back({.what = UpdateParameters{index}, .from = update});
-  const bool updates_a_part = IsReduced(lowering, index) && lowering.plan.reduction != Reduction::kAllReduce;
-  if (updates_a_part) actions.push_back({.what = GatherParameters{index}, .from = update});
+  if (IsReduced(lowering, index) && GathersParameters(lowering.plan))
+    actions.push_back({.what = GatherParameters{index}, .from = update});
   if (lowering.options.update.average_decay > 0) actions.push_back({.what = AverageParameters{index}, .from = update});
 }
 

@@ -13,21 +13,23 @@ namespace colonnade::partition {
 namespace {
 
 // Nominal costs on one device: 10 Tflop/s, 10 GB/s between devices, 1 TB/s of memory. Only their ratio matters, and only for
-// where an update stands among the backward actions: too early, and compute waits for a reduction; too late, and a gradient
-// keeps its memory, and parameters that are gathered after their update are so at the end of the step, beside no compute.
-// Where none are gathered, a late update costs that memory alone: there compute is nominally ten times as fast, as half
-// precision on GPUs of today is. Whole picoseconds, so that every build of every process finds one order.
-constexpr int64_t kFlopsPerPicosecond = 10, kFlopsPerPicosecondWithoutGather = 100;
+// which transfers go first and where an update stands among the backward actions. Whole picoseconds, so that every build of
+// every process finds one order.
+constexpr int64_t kFlopsPerPicosecond = 10;
 constexpr int64_t kPicosecondsPerCommByte = 100;
 constexpr int64_t kPicosecondsPerMemoryByte = 1;
 constexpr int64_t kBytesPerElement = sizeof(float);
+
+// How many times as long an update lets its reduction take. Too early, and compute waits for the reduction; too late, and a
+// gradient keeps its memory, and parameters that are gathered after their update are so at the end of the step, beside no
+// compute. Where none are gathered, only the memory is lost: there the update stands as if links were ten times as slow.
+constexpr int64_t kPatienceWithoutGather = 10;
 
 class Orderer {
  public:
   explicit Orderer(Lowering& lowering)
       : lowering_(lowering),
-        flops_per_picosecond_(lowering.plan.reduction == Reduction::kAllReduce ? kFlopsPerPicosecondWithoutGather
-                                                                               : kFlopsPerPicosecond),
+        patient_comm_{.times = GathersParameters(lowering.plan) ? 1 : kPatienceWithoutGather},
         reduced_(lowering.buckets.size(), 0) {}
 
   void Run() {
@@ -42,11 +44,21 @@ class Orderer {
     Action action;
     int bucket;
   };
-  // A transfer of gradients that stands in out_[at] and is expected to begin at `start`.
+  // When the transfers so far are expected to have ended, if each takes `times` as long as it nominally does.
+  struct CommLane {
+    int64_t times = 1, end = 0;
+    // Returns when the transfer begins.
+    int64_t Add(int64_t made, int64_t picoseconds) {
+      const int64_t start = std::max(end, made);
+      end = start + times * picoseconds;
+      return start;
+    }
+  };
+  // A transfer of gradients that stands in out_[at], and when it is expected to begin on both lanes.
   struct GradientTransfer {
     size_t at;
     int bucket;
-    int64_t made, start;
+    int64_t made, start, patient_start;
   };
 
   void Place(Action& action) {
@@ -66,6 +78,8 @@ class Orderer {
       return late_.push_back({std::move(action), average->bucket});
     } else if (IsForTheHost(action)) {
       return for_the_host_.push_back(std::move(action));
+    } else if (std::holds_alternative<ReduceStatistics>(action.what)) {
+      return Transfer(action);
     } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
@@ -83,9 +97,10 @@ class Orderer {
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
-    const int64_t start = std::max(comm_, made);
-    transfers_.push_back({out_.size(), bucket, made, start});
-    comm_ = reduced_[bucket] = start + BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
+    const int64_t picoseconds = BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
+    const int64_t start = comm_.Add(made, picoseconds), patient_start = patient_comm_.Add(made, picoseconds);
+    transfers_.push_back({out_.size(), bucket, made, start, patient_start});
+    reduced_[bucket] = patient_comm_.end;
     out_.push_back(std::move(action));
   }
 
@@ -96,16 +111,26 @@ class Orderer {
     while (!transfers_.empty() && transfers_.back().start >= compute_) {
       const GradientTransfer transfer = transfers_.back();
       transfers_.pop_back();
-      comm_ = transfer.start;
+      comm_.end = transfer.start;
+      patient_comm_.end = transfer.patient_start;
       put_off.emplace_back(std::move(out_[transfer.at]), transfer);
       out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(transfer.at));
     }
-    comm_ = std::max(comm_, compute_) + ValueBytes(action.outputs[0]) / PartsOf(action) * kPicosecondsPerCommByte;
-    moved_[{action.outputs[0], action.part.value_or(kWhole)}] = comm_;
-    out_.push_back(std::move(action));
+    Transfer(action);
     for (auto next = put_off.rbegin(); next != put_off.rend(); ++next) {
       TransferGradients(next->first, next->second.bucket, next->second.made);
     }
+  }
+
+  // Of values, behind what moves already.
+  void Transfer(Action& action) {
+    int64_t bytes = 0;
+    for (ValueId output : action.outputs) bytes += ValueBytes(output);
+    const int64_t picoseconds = bytes / PartsOf(action) * kPicosecondsPerCommByte;
+    comm_.Add(compute_, picoseconds);
+    patient_comm_.Add(compute_, picoseconds);
+    for (ValueId output : action.outputs) moved_[{output, action.part.value_or(kWhole)}] = comm_.end;
+    out_.push_back(std::move(action));
   }
 
   // Of what moved in parts, one part, or all.
@@ -141,7 +166,7 @@ class Orderer {
       }
     }
     const auto* run = std::get_if<RunStage>(&action.what);
-    return run != nullptr ? picoseconds + ProductFlops(*run) / flops_per_picosecond_ : picoseconds;
+    return run != nullptr ? picoseconds + ProductFlops(*run) / kFlopsPerPicosecond : picoseconds;
   }
 
   // On one device, as if every gradient were wanted; worked out once for all parts and micro-batches.
@@ -158,17 +183,17 @@ class Orderer {
   static constexpr int kWhole = -1;  // no part
 
   Lowering& lowering_;
-  const int64_t flops_per_picosecond_;
   absl::flat_hash_map<std::pair<int, int>, int64_t> flops_;  // by node and stage
 
-  std::vector<int64_t> reduced_;  // by bucket: when its reduction is expected to end, or 0
+  CommLane comm_, patient_comm_;
+  std::vector<int64_t> reduced_;  // by bucket: when its reduction is expected to have ended by the patient lane, or 0
   // By value that moves, and part of it: when its transfer is expected to end.
   absl::flat_hash_map<std::pair<ValueId, int>, int64_t> moved_;
   std::vector<GradientTransfer> transfers_;  // in the order of the lane
   std::deque<Late> late_;
   std::vector<Action> for_the_host_;
   std::vector<Action> out_;
-  int64_t compute_ = 0, comm_ = 0;  // picoseconds from the beginning of the step
+  int64_t compute_ = 0;  // picoseconds from the beginning of the step
 };
 
 }  // namespace

@@ -30,7 +30,8 @@ absl::Status InsertResharding(Lowering& lowering);
 
 // Actions that only update state go last, since sums over devices that they read may still move. Such sums that nothing else
 // reads, as those of a normalisation in groups, are put into buckets, closed as those of gradients are; each is reduced by
-// one collective once its last sum is made. After: no such sum is resharded.
+// one collective once its last sum is made. Sums within runs stay as they are, and so do those without a type of their own,
+// which may be rounded behind their sum.
 absl::Status BucketStatistics(Lowering& lowering);
 
 // Gives compute work while a value moves for which the backward pass waits: the nearest action before the transfer that

@@ -44,7 +44,7 @@ enum class Pass { kInput, kForward, kBackward, kUpdate, kOutput };
 
 // Where a task comes from: for messages, traces and reports.
 struct Provenance {
-  std::string layer;  // a layer's name, or that of a gradient bucket
+  std::string layer;  // a layer's name, or that of a bucket of gradients or statistics
   Pass pass = Pass::kForward;
   bool operator==(const Provenance&) const = default;
 };

@@ -314,8 +314,8 @@ class Drawing {
   void DrawReductions(Svg& svg) {
     if (drawn_.reductions.empty()) return;
     const double labels = brackets_x_ + kBracketLane * static_cast<double>(drawn_.reductions.size()) + 6;
-    svg.Text(brackets_x_ - 6, kHeaderHeight + 15, "gradients reduced together", {.bold = true});
-    svg.Text(labels_x_, rows_end_ + 20, "gradient reductions", {.bold = true});
+    svg.Text(brackets_x_ - 6, kHeaderHeight + 15, "reduced together", {.bold = true});
+    svg.Text(labels_x_, rows_end_ + 20, "reductions of gradients and statistics", {.bold = true});
     double y = rows_end_ + 28, free = 0;
     // By where their labels stand, so that no two lie upon each other.
     std::vector<size_t> order;
@@ -406,7 +406,7 @@ absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const pa
     append_moves(row.moves);
   }
   for (const DrawnReduction& reduction : drawn.reductions) {
-    absl::StrAppend(&text, "gradients of ", NamesInWords(reduction.buckets), ":");
+    absl::StrAppend(&text, reduction.of_gradients ? "gradients of " : "", NamesInWords(reduction.buckets), ":");
     append_moves(reduction.moves);
   }
   return text;

@@ -231,23 +231,18 @@ class RowMaker {
   std::map<std::string, std::vector<std::pair<int, program::Piece>>> held_;  // by layer: device and piece
 };
 
-// By bucket: the rows of the parameters whose gradients are in it.
-std::map<std::string, std::set<int>> RowsOfBuckets(const layers::LayerGraph& graph, const program::Program& program,
-                                                   const std::vector<int>& row_of) {
-  std::map<std::string, int> row_of_parameter;
-  for (size_t node = 0; node < graph.nodes.size(); ++node) {
-    for (const program::Parameter& parameter : program.parameters) {
-      if (parameter.layer == graph.nodes[node].name) row_of_parameter[parameter.name] = row_of[node];
-    }
-  }
+// By bucket of gradients or statistics: the rows of the layers that make what is in it.
+std::map<std::string, std::set<int>> RowsOfBuckets(const program::Program& program,
+                                                   const std::map<std::string, int>& row_of_layer) {
   std::map<std::string, std::set<int>> rows;
-  for (const program::Buffer& buffer : program.buffers) {
-    const auto* bucket = std::get_if<program::Bucket>(&buffer.storage);
-    absl::string_view name = buffer.name;
-    if (bucket == nullptr || !absl::ConsumeSuffix(&name, kGradient)) continue;
-    for (program::BufferId member : bucket->members) {
-      const auto found = row_of_parameter.find(std::string(absl::StripSuffix(program.buffer(member).name, kGradient)));
-      if (found != row_of_parameter.end()) rows[std::string(name)].insert(found->second);
+  for (const program::Task& task : program.tasks) {
+    const auto row = row_of_layer.find(task.from.layer);
+    if (row == row_of_layer.end()) continue;
+    for (const program::BufferUse& use : task.uses) {
+      const auto* member = std::get_if<program::BucketMember>(&program.buffer(use.buffer).storage);
+      if (member == nullptr || use.access == program::Access::kRead) continue;
+      const std::string& bucket = program.buffer(member->bucket).name;
+      rows[std::string(absl::StripSuffix(bucket, kGradient))].insert(row->second);
     }
   }
   return rows;
@@ -269,6 +264,7 @@ std::vector<DrawnReduction> ReductionsOf(const std::map<std::string, Moves>& mov
     }
     if (reduction.moves.empty()) {
       reduction.moves = of_bucket;
+      reduction.of_gradients = of_bucket[0].pass != program::Pass::kForward;
       continue;
     }
     for (size_t m = 0; m < of_bucket.size(); ++m) {
@@ -331,7 +327,7 @@ absl::StatusOr<DrawnPlan> RowsOfPlan(const layers::LayerGraph& graph, const part
     Add(program, task, row != row_of_layer.end() ? of_rows[row->second] : of_buckets[task.from.layer]);
   }
   for (const auto& [row, moves] : of_rows) drawn.rows[row].moves = MovesFrom(moves, program.device_count);
-  drawn.reductions = ReductionsOf(of_buckets, program.device_count, RowsOfBuckets(graph, program, row_of));
+  drawn.reductions = ReductionsOf(of_buckets, program.device_count, RowsOfBuckets(program, row_of_layer));
   return drawn;
 }
 

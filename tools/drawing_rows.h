@@ -37,10 +37,11 @@ struct DrawnRow {
   std::vector<Move> moves;       // of the layer, or within the block
 };
 
-// Buckets of gradients that are reduced alike.
+// Buckets of gradients, or of statistics, that are reduced alike.
 struct DrawnReduction {
+  bool of_gradients = true;
   std::vector<std::string> buckets;
-  std::vector<int> rows;  // whose parameters' gradients are in them
+  std::vector<int> rows;  // whose parameters' gradients, or whose statistics, are in them
   std::vector<Move> moves;
 };
 

@@ -131,6 +131,14 @@ TEST(BucketStatistics, SumsInRunsAndSumsOfNoTypeAreReducedByThemselves) {
   EXPECT_THAT(c.Bucketed(), ElementsAre(before[0], before[1], before[3], before[4], before[2], before[5]));
 }
 
+TEST(BucketStatistics, ASumOfASumWithinRunsIsReducedByItself) {
+  StatisticsCase c;
+  const ValueId in_runs = c.Reduce(c.Make("norm1", {layers::Placement::Partial(2), kP}), 0, layers::Placement::Partial(2));
+  c.Track("norm1", c.Reduce(in_runs, 1));
+  const std::vector<std::string> before = Actions(c.lowering);
+  EXPECT_EQ(c.Bucketed(), before);
+}
+
 // The sums that they read move while the rest of the step goes on.
 TEST(BucketStatistics, WhatOnlyUpdatesStateGoesLastInTraining) {
   for (const program::Mode mode : {program::Mode::kTrain, program::Mode::kEval}) {

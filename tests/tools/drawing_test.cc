@@ -87,12 +87,26 @@ TEST(Drawing, OwtHoldsPartsOfWeightsAndReducesTheOthersGradients) {
   EXPECT_THAT(reduced, ElementsAre("features.0", "features.3", "features.6", "features.8", "features.10"));
 }
 
+TEST(Drawing, StatisticsThatAreReducedTogetherAreNoGradients) {
+  Drawn drawn("resnet20", "data", 2, 8);
+  drawn.graph = *models::BuildModel("resnet20", {.samples_per_group = 2});
+  drawn.program = *partition::Lower(drawn.graph, drawn.plan, {.global_batch = 8});
+  EXPECT_THAT(*PlanAsText(drawn.graph, drawn.plan, drawn.program), HasSubstr("\nstatistics0:  forward all-reduce 11.0 kB"));
+  const DrawnPlan plan = drawn.Rows(/*folds_blocks=*/false);
+  ASSERT_EQ(plan.reductions.size(), 2u);
+  for (const DrawnReduction& reduction : plan.reductions) {
+    if (reduction.of_gradients) continue;
+    EXPECT_EQ(reduction.rows.size(), 19u) << "of each normalisation";
+    EXPECT_THAT(plan.rows[reduction.rows[0]].name, HasSubstr("bn1"));
+  }
+}
+
 TEST(Drawing, ReplicasAreFramedAndTheirReductionsCrossThem) {
   const Drawn drawn;
   const std::string svg = drawn.Svg();
   EXPECT_THAT(svg, HasSubstr(">replica 1<"));
   EXPECT_THAT(svg, HasSubstr(">device 3<"));
-  EXPECT_THAT(svg, HasSubstr(">gradient reductions<"));
+  EXPECT_THAT(svg, HasSubstr(">reductions of gradients and statistics<"));
   EXPECT_THAT(drawn.Rows().reductions[0].moves[0].groups, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
   EXPECT_THAT(Drawn("two_column", "data", 4).Svg(), Not(HasSubstr(">replica ")));
   Drawn split = drawn;  // a layer of which the groups hold different parts
