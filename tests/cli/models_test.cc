@@ -224,27 +224,29 @@ TEST_F(Command, ARunGoesOnWithTheSameFileAlone) {
   EXPECT_EQ(Run(run + " --steps=4 --allow-change=network").code, 0);
 }
 
-// What docs/models.md shows: its file, then its commands.
-TEST_F(Command, ThePageOnNetworkFilesRuns) {
-  const std::string page = *engine::ReadFile(absl::StrCat(kSourceDir, "/docs/models.md"));
-  const auto block = [&](const std::string& kind) {
-    const size_t begin = page.find(absl::StrCat("\n```", kind, "\n")) + kind.size() + 5;
-    return page.substr(begin, page.find("\n```", begin) + 1 - begin);
-  };
-  Write("digits_resnet.json", block("json"));
-  const std::string shell = block("sh");
-  int commands = 0;
-  for (absl::string_view line : absl::StrSplit(shell, '\n', absl::SkipEmpty())) {
-    line = line.substr(0, line.find(" # "));
-    ASSERT_TRUE(absl::ConsumePrefix(&line, "colonnade ")) << line;
-    const std::vector<std::string> parts =
-        absl::StrSplit(absl::StrReplaceAll(line, {{"digits_resnet.json", In("digits_resnet.json")}}), " > ");
-    const Result r = Run(parts[0]);
-    EXPECT_EQ(r.code, 0) << line << "\n" << r.err;
-    if (parts.size() > 1) Write(parts[1], r.out);
-    ++commands;
+// What two pages show: each its file, then its commands.
+TEST_F(Command, ThePagesOnFilesOfNetworksAndPlansRun) {
+  for (const auto& [name, file, count] : {std::tuple("models.md", "digits_resnet.json", 5), {"plans.md", "mine.json", 4}}) {
+    const std::string page = *engine::ReadFile(absl::StrCat(kSourceDir, "/docs/", name));
+    const auto block = [&](const std::string& kind) {
+      const size_t begin = page.find(absl::StrCat("\n```", kind, "\n")) + kind.size() + 5;
+      return page.substr(begin, page.find("\n```", begin) + 1 - begin);
+    };
+    Write(file, block("json"));
+    const std::string shell = block("sh");
+    int commands = 0;
+    for (absl::string_view line : absl::StrSplit(shell, '\n', absl::SkipEmpty())) {
+      line = line.substr(0, line.find(" # "));
+      ASSERT_TRUE(absl::ConsumePrefix(&line, "colonnade ")) << line;
+      const std::vector<std::string> parts =
+          absl::StrSplit(absl::StrReplaceAll(line, {{file, In(file)}, {"found.json", In("found.json")}}), " > ");
+      const Result r = Run(parts[0]);
+      EXPECT_EQ(r.code, 0) << line << "\n" << r.err;
+      if (parts.size() > 1) Write(parts[1], r.out);
+      ++commands;
+    }
+    EXPECT_EQ(commands, count);
   }
-  EXPECT_EQ(commands, 5);
 }
 
 TEST_F(Command, ModelsTakesTheFlagsThatShapeANetwork) {
