@@ -45,6 +45,7 @@ class Bucketer {
     for (const Action& action : lowering_.actions) {
       if (!UpdatesStateAlone(lowering_, action)) continue;
       for (const ActionOperand& operand : action.inputs) {
+        if (!operand.value.valid()) continue;
         if (const std::optional<StateSum> sum = SumAt(operand.value)) sums[sum->all_reduces[0]] = *sum;
       }
     }
