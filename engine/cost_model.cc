@@ -114,9 +114,7 @@ Phase BesideEachOther(program::CollectiveKind kind, const std::vector<std::vecto
 // What groups of as many members do at once.
 Phase AtOnce(const std::vector<Phase>& phases) {
   Phase all = phases[0];
-  for (size_t i = 1; i < phases.size(); ++i) {
-    all.flows.insert(all.flows.end(), phases[i].flows.begin(), phases[i].flows.end());
-  }
+  for (size_t i = 1; i < phases.size(); ++i) AddFlowsOf(phases[i], all);
   return all;
 }
 

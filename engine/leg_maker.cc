@@ -69,12 +69,12 @@ const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
   std::vector<Phase> phases;
   for (const Devices& group : groups) {
     const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
-    phases.resize(std::max(phases.size(), more.size()));
     for (size_t i = 0; i < more.size(); ++i) {
-      phases[i].flows.insert(phases[i].flows.end(), more[i].flows.begin(), more[i].flows.end());
-      phases[i].hops = more[i].hops;
-      phases[i].in_pieces = more[i].in_pieces;
-      phases[i].summed_bytes = more[i].summed_bytes;
+      if (i < phases.size()) {
+        AddFlowsOf(more[i], phases[i]);
+      } else {
+        phases.push_back(more[i]);
+      }
     }
   }
   return known->second = LegsOf(phases);

@@ -51,8 +51,6 @@ Phase Reversed(Phase phase) {
   return phase;
 }
 
-void Append(const Phase& more, Phase& phase) { phase.flows.insert(phase.flows.end(), more.flows.begin(), more.flows.end()); }
-
 Phase SumAtRoot(const std::vector<int>& members, double bytes) {
   Phase phase = Gather(members, bytes);
   phase.summed_bytes = bytes * static_cast<double>(members.size() - 1);
@@ -118,8 +116,8 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
     case CollectiveAlgorithm::kTree: {
       // Up and down at once: the first pieces come back while the last go up.
       Phase phase = TreePhase(members, bytes / 2);
-      Append(TreePhase({members.rbegin(), members.rend()}, bytes / 2), phase);
-      Append(Reversed(phase), phase);
+      AddFlowsOf(TreePhase({members.rbegin(), members.rend()}, bytes / 2), phase);
+      AddFlowsOf(Reversed(phase), phase);
       phase.hops *= 2;
       return {phase};
     }
@@ -139,6 +137,10 @@ std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double ope
   Phase phase = RingPhase(members, (m + 1) / m * operand_bytes, /*hops=*/2);
   for (Flow& flow : phase.flows) flow.most = most;
   return {phase};
+}
+
+void AddFlowsOf(const Phase& more, Phase& phase) {
+  phase.flows.insert(phase.flows.end(), more.flows.begin(), more.flows.end());
 }
 
 std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases) {

@@ -23,7 +23,7 @@ class Bucketer {
   explicit Bucketer(Lowering& lowering) : lowering_(lowering), uses_(lowering.actions) {}
 
   void Run() {
-    for (const StateSum& sum : StateSums()) Add(sum);
+    for (const auto& [last, sum] : StateSums()) Add(sum);
     std::map<size_t, int> bucket_behind;  // by action
     for (size_t b = 0; b < reductions_.size(); ++b) bucket_behind[reductions_[b].last] = static_cast<int>(b);
     std::vector<Action> actions;
@@ -39,9 +39,9 @@ class Bucketer {
  private:
   using Kind = std::pair<std::vector<int>, program::DType>;  // axes, and type
 
-  // In the order in which they are made.
-  std::vector<StateSum> StateSums() const {
-    std::map<size_t, StateSum> sums;  // by their last reduction
+  // By their last all-reduce, so in the order in which they are made.
+  std::map<size_t, StateSum> StateSums() const {
+    std::map<size_t, StateSum> sums;
     for (const Action& action : lowering_.actions) {
       if (!UpdatesStateAlone(lowering_, action)) continue;
       for (const ActionOperand& operand : action.inputs) {
@@ -49,9 +49,7 @@ class Bucketer {
         if (const std::optional<StateSum> sum = SumAt(operand.value)) sums[sum->all_reduces[0]] = *sum;
       }
     }
-    std::vector<StateSum> in_order;
-    for (const auto& [last, sum] : sums) in_order.push_back(sum);
-    return in_order;
+    return sums;
   }
 
   // The sum that `whole` is, if nothing else reads it or what it is made of.
