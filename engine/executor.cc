@@ -174,7 +174,7 @@ absl::StatusOr<StepResult> Executor::Collect() {
   return result;
 }
 
-absl::Span<const double> Executor::SumsIn(const HostSlot& slot, size_t output) const {
+absl::Span<const double> Executor::DoublesIn(const HostSlot& slot, size_t output) const {
   return absl::MakeConstSpan(static_cast<const double*>(slot.outputs[output][0]),
                              program::ElementCount(program_.outputs[output].shape));
 }
@@ -183,14 +183,16 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
+    if (output.kind == Output::Kind::kGate) result.is_gate_closed = DoublesIn(slot, o)[program::kIsOpen] == 0;
     if (output.kind != Output::Kind::kMetrics) continue;
-    const absl::Span<const double> sums = SumsIn(slot, o);
+    const absl::Span<const double> sums = DoublesIn(slot, o);
     const bool finite = std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
     if (finite || !result.not_finite.empty()) continue;
     result.not_finite = "loss";
     result.not_finite_layer = output.layer;
   }
   NameGradientThatIsNotFinite(slot, result);
+  if (result.is_gate_closed && result.not_finite.empty()) result.not_finite = "norm of the gradients' sums over all devices";
   return result;
 }
 

@@ -39,6 +39,9 @@ struct StepResult {
   std::string not_finite;
   std::string not_finite_layer;
   int not_finite_device = -1;  // the lowest that made a gradient which is not finite; −1 where none did
+  // Whether a gate was closed, so that the step left all state as it was. Each device's own gradients may be finite then,
+  // where their sum over the devices is not: not_finite says so, and names no layer.
+  bool is_gate_closed = false;
 };
 
 // An input of an executor's Program, of elements of T, found once so that steps look up no names.
@@ -96,7 +99,7 @@ class Executor {
 
   // Returns the values of Program::outputs[output] in the latest collected step. REQUIRES: the output is of kMetrics; a step
   // has been collected, and none enqueued since.
-  absl::Span<const double> LatestSums(size_t output) const { return SumsIn(slots_[(collected_ - 1) % 2], output); }
+  absl::Span<const double> LatestSums(size_t output) const { return DoublesIn(slots_[(collected_ - 1) % 2], output); }
   // Returns the global tensor of a kGradient output in the latest collected step.
   absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
 
@@ -117,7 +120,7 @@ class Executor {
   absl::StatusOr<int> IndexOfInput(absl::string_view name, program::DType dtype) const;
   absl::StatusOr<absl::Span<std::byte>> NextBytes(int input);
   absl::Status WriteScalars(const StepInputs& inputs);
-  absl::Span<const double> SumsIn(const HostSlot& slot, size_t output) const;
+  absl::Span<const double> DoublesIn(const HostSlot& slot, size_t output) const;
   StepResult ReadResult(const HostSlot& slot) const;
   void NameGradientThatIsNotFinite(const HostSlot& slot, StepResult& result) const;
 

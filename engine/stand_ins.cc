@@ -8,7 +8,7 @@ namespace colonnade::engine {
 using program::Task;
 
 absl::Span<const int> StandIns::DoneBy(const Task& task) const {
-  if (representatives_ == nullptr || StoresMetrics(task)) return absl::MakeConstSpan(&task.device, 1);
+  if (representatives_ == nullptr || StoresForAll(task)) return absl::MakeConstSpan(&task.device, 1);
   return representatives_->stands_for[task.device];
 }
 
@@ -44,9 +44,11 @@ double StandIns::TaskCount() const {
   return count;
 }
 
-bool StandIns::StoresMetrics(const Task& task) const {
+bool StandIns::StoresForAll(const Task& task) const {
   const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
-  return store != nullptr && program_.outputs[store->output].kind == program::Output::Kind::kMetrics;
+  if (store == nullptr) return false;
+  const program::Output::Kind kind = program_.outputs[store->output].kind;
+  return kind == program::Output::Kind::kMetrics || kind == program::Output::Kind::kGate;
 }
 
 }  // namespace colonnade::engine

@@ -31,7 +31,7 @@ class StandIns {
   double TaskCount() const;
 
  private:
-  bool StoresMetrics(const program::Task& task) const;
+  bool StoresForAll(const program::Task& task) const;
 
   const program::Program& program_;
   const program::Representatives* const representatives_;

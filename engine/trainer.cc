@@ -26,8 +26,10 @@ absl::Duration Quantile(const std::vector<absl::Duration>& times, double part) {
 
 absl::Status NotFinite(absl::string_view where, const StepResult& result, absl::string_view advice) {
   const std::string device = result.not_finite_device < 0 ? "" : absl::StrFormat(" on device %d", result.not_finite_device);
-  return absl::OutOfRangeError(absl::StrFormat("%s: the %s is not finite, in layer \"%s\"%s; all devices stopped; %s", where,
-                                               result.not_finite, result.not_finite_layer, device, advice));
+  const std::string layer =
+      result.not_finite_layer.empty() ? "" : absl::StrFormat(", in layer \"%s\"", result.not_finite_layer);
+  return absl::OutOfRangeError(absl::StrFormat("%s: the %s is not finite%s%s; all devices stopped; %s", where,
+                                               result.not_finite, layer, device, advice));
 }
 
 absl::Status NotFiniteInTraining(absl::string_view where, const StepResult& result) {
@@ -112,10 +114,8 @@ absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mod
 }
 
 bool HasGate(const program::Program& program) {
-  return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
-    return compute != nullptr && std::holds_alternative<program::UpdateGate>(compute->op);
-  });
+  return std::any_of(program.outputs.begin(), program.outputs.end(),
+                     [](const program::Output& output) { return output.kind == program::Output::Kind::kGate; });
 }
 
 absl::Status CheckOptions(const program::Program& program, const TrainOptions& options) {
@@ -304,9 +304,8 @@ class Training {
     const int64_t step = steps_done();
     if (!result.not_finite.empty() && !options_.skips_not_finite)
       return NotFiniteInTraining(absl::StrCat("step ", step + 1), result);
-    const bool is_skipped = result.not_finite_device >= 0;  // by its gradients, at which alone the gate looks
-    report_.skipped_steps += is_skipped;
-    skipped_in_a_row_ = is_skipped ? skipped_in_a_row_ + 1 : 0;
+    report_.skipped_steps += result.is_gate_closed;
+    skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
     if (skipped_in_a_row_ == std::min(options_.steps, kMostSkippedInARow)) {
       return NotFiniteInTraining(
           absl::StrFormat("%s %d steps were skipped; in the last", skipped_in_a_row_ == options_.steps ? "all" : "the last",

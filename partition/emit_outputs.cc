@@ -93,6 +93,15 @@ void AddOutputs(Emission& e) {
   for (int p : e.builder.positions()) finite.pieces.push_back({e.flags[p], Region::Whole(finite.shape)});
   AddStored(e, std::move(finite), "finite");
 
+  if (!e.gates.gates.empty()) {  // of the first position: all have the same
+    AddStored(e,
+              {.kind = Output::Kind::kGate,
+               .name = "gate",
+               .shape = {program::kGateCount},
+               .pieces = {{e.gates.gates[0], Region::Whole({program::kGateCount})}}},
+              "gate");
+  }
+
   if (!e.lowering.options.expose_gradients) return;
   for (size_t i = 0; i < e.lowering.parameters.size(); ++i) AddGradientOutput(e, static_cast<int>(i));
 }

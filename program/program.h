@@ -129,10 +129,10 @@ struct Input {
 
 // A result that Store tasks copy out each step. kMetrics: of one loss, over the batch, f64 [kMetricCount], from one device;
 // the loss of a step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one device's
-// flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGradient: a global tensor,
-// `name` names the parameter.
+// flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGate: what the updates of
+// all devices obeyed, Gate, f64 [kGateCount], from one device. kGradient: a global tensor, `name` names the parameter.
 struct Output {
-  enum class Kind { kMetrics, kFinite, kGradient };
+  enum class Kind { kMetrics, kFinite, kGate, kGradient };
   Kind kind = Kind::kMetrics;
   std::string name;
   std::string layer;

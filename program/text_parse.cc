@@ -25,7 +25,7 @@ constexpr auto kAccesses = {Access::kRead, Access::kWrite, Access::kAccumulate};
 constexpr auto kLifetimes = {Lifetime::kStep, Lifetime::kPersistent};
 constexpr auto kModes = {Mode::kTrain, Mode::kEval};
 constexpr auto kInitializers = {Initializer::Kind::kConstant, Initializer::Kind::kGaussian, Initializer::Kind::kUniform};
-constexpr auto kOutputs = {Output::Kind::kMetrics, Output::Kind::kFinite, Output::Kind::kGradient};
+constexpr auto kOutputs = {Output::Kind::kMetrics, Output::Kind::kFinite, Output::Kind::kGate, Output::Kind::kGradient};
 
 class FieldParser {
  public:

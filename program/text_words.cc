@@ -48,6 +48,8 @@ const char* Name(Output::Kind kind) {
       return "metrics";
     case Output::Kind::kFinite:
       return "finite";
+    case Output::Kind::kGate:
+      return "gate";
     case Output::Kind::kGradient:
       return "gradient";
   }

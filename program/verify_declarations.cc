@@ -112,6 +112,25 @@ absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, c
   return absl::OkStatus();
 }
 
+// What all devices have alike is told by one.
+absl::Status CheckOnePiece(const Declared& declared) {
+  if (declared.pieces.size() == 1) return absl::OkStatus();
+  return Broken(kOutputsRule, declared.owner, " has ", declared.pieces.size(), " pieces; expected one, of one device");
+}
+
+bool HoldsOutput(DType dtype, Output::Kind kind) {
+  switch (kind) {
+    case Output::Kind::kMetrics:
+    case Output::Kind::kGate:
+      return dtype == DType::kF64;
+    case Output::Kind::kFinite:
+      return dtype == DType::kI32;
+    case Output::Kind::kGradient:
+      return IsMaster(dtype);
+  }
+  return false;
+}
+
 absl::Status CheckOutputs(const Program& program) {
   std::set<std::pair<Output::Kind, std::string>> names;
   for (const Output& output : program.outputs) {
@@ -121,19 +140,17 @@ absl::Status CheckOutputs(const Program& program) {
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : output.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
-      const bool fits = output.kind == Output::Kind::kMetrics  ? dtype == DType::kF64
-                        : output.kind == Output::Kind::kFinite ? dtype == DType::kI32
-                                                               : IsMaster(dtype);
-      if (!fits) {
+      if (!HoldsOutput(dtype, output.kind)) {
         return Broken(kOutputsRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
-                      "; expected f64 for metrics, i32 for flags, f32 or f64 for gradients");
+                      "; expected f64 for metrics and gates, i32 for flags, f32 or f64 for gradients");
       }
     }
     if (output.kind == Output::Kind::kMetrics) {
       RETURN_IF_ERROR(CheckWholePieces(declared, {kMetricCount}, "one sum for each metric"));
-      if (output.pieces.size() != 1) {
-        return Broken(kOutputsRule, declared.owner, " has ", output.pieces.size(), " pieces; expected one, of one device");
-      }
+      RETURN_IF_ERROR(CheckOnePiece(declared));
+    } else if (output.kind == Output::Kind::kGate) {
+      RETURN_IF_ERROR(CheckWholePieces(declared, {kGateCount}, "whether the gate is open, and a factor"));
+      RETURN_IF_ERROR(CheckOnePiece(declared));
     } else if (output.kind == Output::Kind::kFinite) {
       const int64_t parameters = TrainedCount(program);
       RETURN_IF_ERROR(CheckWholePieces(declared, {parameters}, "one flag for each trained parameter"));

@@ -257,6 +257,40 @@ TEST_F(ExecutorTest, OfGradientsThatAreNotFiniteTheLowestDevicesFirstIsNamed) {
   EXPECT_EQ(result.not_finite_device, 1);
 }
 
+// Each device's own gradients are finite, and their sum over the devices is not.
+TEST(ExecutorGate, ThatIsClosedIsToldThoughNoDeviceHasAGradientThatIsNotFinite) {
+  TwoDevices two;
+  Program& program = two.program;
+  program::Buffer buffer = program.buffer(two.metrics[0]);
+  buffer.id = buffer.layout_as = BufferId{static_cast<int32_t>(program.buffers.size())};
+  buffer.shape = {program::kGateCount};
+  program.buffers.push_back(buffer);
+  program.outputs.push_back({.kind = Output::Kind::kGate,
+                             .name = "gate",
+                             .shape = buffer.shape,
+                             .pieces = {{buffer.id, Region::Whole(buffer.shape)}}});
+  program::Task store{.id = TaskId{static_cast<int32_t>(program.tasks.size())}, .device = 0, .lane = Lane::kCopy};
+  store.what = program::Compute{program::Store{static_cast<int>(program.outputs.size()) - 1}};
+  store.uses = {{buffer.id, Region::Whole(buffer.shape), program::Access::kRead}};
+  program.tasks.push_back(store);
+  FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
+  const std::unique_ptr<Executor> executor = *Executor::Create(program, backend);
+  const auto result = [&](double is_open, double is_finite) {
+    for (BufferId flags : two.flags) backend.latest->memory[flags.value] = {is_finite, is_finite};
+    backend.latest->memory[buffer.id.value] = {is_open, 0.5};
+    return *RunStep(*executor, std::vector<float>(8, 1), {0, 1, 2, 1}, {});
+  };
+  EXPECT_FALSE(result(1, 1).is_gate_closed);
+  EXPECT_EQ(result(1, 1).not_finite, "");
+  const ScoredStep by_sum = result(0, 1), by_one = result(0, 0);
+  EXPECT_TRUE(by_sum.is_gate_closed);
+  EXPECT_EQ(by_sum.not_finite, "norm of the gradients' sums over all devices");
+  EXPECT_EQ(by_sum.not_finite_layer, "");
+  EXPECT_EQ(by_sum.not_finite_device, -1);
+  EXPECT_TRUE(by_one.is_gate_closed);
+  EXPECT_EQ(by_one.not_finite, "gradient of a");
+}
+
 // Here the last loss is that of device 0 alone.
 TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
   TwoDevices two;

@@ -228,6 +228,49 @@ TEST(Train, TheLossAtTheEndIsTheMeanOfThoseThatAreFinite) {
   EXPECT_DOUBLE_EQ(report->end.loss, (losses[0] + losses[1] + losses[3] + losses[4]) / 4);
 }
 
+// One pixel of 3e38, always of class 4.
+class HugePixels : public DataSource {
+ public:
+  std::string description() const override { return "huge pixels"; }
+  int64_t size() const override { return 2; }
+  const program::Shape& sample_shape() const override { return shape_; }
+  int64_t classes() const override { return 10; }
+  const program::PixelScaling& scaling() const override { return scaling_; }
+  absl::Status Read(int64_t, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override {
+    std::fill(images.begin(), images.end(), 1);
+    std::fill(labels.begin(), labels.end(), 4);
+    return absl::OkStatus();
+  }
+
+ private:
+  const program::Shape shape_ = {1, 1, 1};
+  const program::PixelScaling scaling_ = {.scale = {3e38}, .shift = {0}};
+};
+
+// Each of two devices makes a gradient of 0.9 · 3e38, which a float holds; it does not hold their sum.
+TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
+  layers::GraphBuilder net("one");
+  const auto pixel = net.Flatten("flatten", net.Input("images", {1, 1, 1}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", pixel, {.out_features = 10, .bias = false}), {.weight = 2});
+  const layers::LayerGraph graph = *std::move(net).Build();
+  HugePixels pixels;
+  const auto train = [&](partition::UpdateOptions update) {
+    const program::Program program =
+        *partition::Lower(graph, *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 2}),
+                          {.global_batch = 2, .pixels = pixels.scaling(), .update = update});
+    const std::unique_ptr<Backend> backend = *cpu::MakeCpuBackend({.devices = 2, .threads_per_device = 1});
+    const std::unique_ptr<Executor> executor = *Executor::Create(program, *backend);
+    EXPECT_TRUE(WriteTensors(executor->loaded(), {{"fc.weight", {10, 1}, std::vector<double>(10, 1e-40)}}).ok());
+    return Train(*executor, pixels, {.steps = 3, .skips_not_finite = update.skips_not_finite}).status();
+  };
+  const std::string what = "the norm of the gradients' sums over all devices is not finite; all devices stopped";
+  const absl::Status clipped = train({.clip_norm = 1}), skipped = train({.skips_not_finite = true});
+  EXPECT_EQ(clipped.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(clipped.message()), HasSubstr("step 1: " + what));
+  EXPECT_EQ(skipped.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(skipped.message()), HasSubstr("all 3 steps were skipped; in the last: " + what));
+}
+
 TEST(Train, WhatCannotBeMeantIsRefused) {
   DigitsRun setup("data", 2);
   const auto digits = Digits(true), test = Digits(false);

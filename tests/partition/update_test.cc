@@ -384,9 +384,33 @@ TEST(Gate, ThatIsClosedLeavesAllStateAsItWas) {
             engine::RunStep(*(*run)->executor, batch.images, batch.labels, {.learning_rate = 0.01, .step = step, .seed = 7});
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_EQ(result->not_finite.empty(), !closed);
+        EXPECT_EQ(result->is_gate_closed, closed);
         EXPECT_EQ(StateOf(**run) == before, closed) << of.name << " under " << name << ", step " << step;
         batch.images[at] = kept;
       }
+    }
+  }
+}
+
+// Each of two samples makes a gradient of 0.9 · 3e38, which a float holds; it does not hold their sum.
+TEST(Gate, ThatASumOverDevicesClosesIsToldOnEveryPlan) {
+  layers::GraphBuilder net("one");
+  const auto y = net.FullyConnected("fc", net.Input("images", {1}), {.out_features = 10, .bias = false});
+  net.SoftmaxCrossEntropy("loss", y, {.weight = 2});
+  const layers::LayerGraph graph = *std::move(net).Build();
+  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    Plan plan = *NamedPlan("data", graph, {.devices = 2, .global_batch = 2});
+    plan.reduction = reduction;
+    const auto run =
+        PlannedRun::Create(graph, plan, {.global_batch = 2, .update = {.clip_norm = 1}}, cpu::CpuOptions::Kernels::kOneDnn);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_TRUE((*run)->SetParameters({{"fc.weight", std::vector<double>(10)}}).ok());
+    for (const auto& [second, closed] : {std::pair{1e-30f, false}, {3e38f, true}}) {
+      const auto result = engine::RunStep(*(*run)->executor, {3e38f, second}, {4, 4}, {.learning_rate = 1e-45});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->is_gate_closed, closed) << Name(reduction);
+      EXPECT_EQ(result->not_finite.empty(), !closed);
+      EXPECT_EQ(result->not_finite_device, -1);
     }
   }
 }

@@ -171,6 +171,20 @@ const Breakage kDeclarations[] = {
     {"loads_other_buffer", "outputs", "not a whole piece",
      [](Program& p) { p.inputs[0].pieces[0].buffer = p.inputs[0].pieces[1].buffer; }},
     {"output_type", "outputs", "metrics", [](Program& p) { p.outputs[0].kind = Output::Kind::kFinite; }},
+    {"gate_shape", "outputs", "whether the gate is open", [](Program& p) { p.outputs[0].kind = Output::Kind::kGate; }},
+    {"gate_type", "outputs", "f64 for metrics and gates", [](Program& p) { p.outputs[1].kind = Output::Kind::kGate; }},
+    {"gate_of_two_devices", "outputs", "has 2 pieces",
+     [](Program& p) {
+       Output gate{.kind = Output::Kind::kGate, .name = "gate", .shape = {kGateCount}};
+       for (int d = 0; d < 2; ++d) {
+         Buffer buffer = FindBuffer(p, "metrics", d);
+         buffer.id = buffer.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
+         buffer.shape = gate.shape;
+         p.buffers.push_back(buffer);
+         gate.pieces.push_back({buffer.id, Region::Whole(gate.shape)});
+       }
+       p.outputs.push_back(gate);
+     }},
     {"output_stored_twice", "outputs", "2 tasks store",
      [](Program& p) {
        Task again = Find(p, "store");
