@@ -73,7 +73,7 @@ absl::StatusOr<Candidate> PlanJudge::JudgeOnce(Plan plan, bool spends) {
   return judged.candidate;
 }
 
-// Micro-batches are alike: where there are many, each takes as long as the third.
+// Micro-batches are alike: where there are many, each takes as long as the third, and adds as much memory, for its images.
 absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) const {
   const int64_t micro_batches = options_.lower.micro_batches;
   if (micro_batches <= kMostMicroBatchesJudged) return LowerAndJudgeIn(plan, micro_batches);
@@ -85,7 +85,13 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) con
   const auto more = static_cast<double>(micro_batches - 3);
   all.step_sec += more * (all.step_sec - two.step_sec);
   all.least_step_sec += more * (all.least_step_sec - two.least_step_sec);
+  all.peak_memory_bytes += (micro_batches - 3) * std::max<int64_t>(all.peak_memory_bytes - two.peak_memory_bytes, 0);
+  of_all.candidate.fits = Fits(all);
   return of_all;
+}
+
+bool PlanJudge::Fits(const Judgement& judgement) const {
+  return options_.memory_bytes == 0 || judgement.peak_memory_bytes <= options_.memory_bytes;
 }
 
 absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, int64_t micro_batches) const {
@@ -95,11 +101,10 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, i
   ASSIGN_OR_RETURN(const program::Representatives lowered,
                    LowerRepresentatives(graph_, plan, lower, options_.kind_of_devices));
   ASSIGN_OR_RETURN(const Judgement judgement, options_.judge(lowered));
-  const bool fits = options_.memory_bytes == 0 || judgement.peak_memory_bytes <= options_.memory_bytes;
   // Of one device, so that a search is as long where links tell devices apart.
   const auto standing = std::count_if(lowered.stands_for.begin(), lowered.stands_for.end(),
                                       [](const std::vector<int>& devices) { return !devices.empty(); });
-  return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = fits},
+  return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = Fits(judgement)},
                 .reduces_buckets = HasReducedBuckets(lowered.program),
                 .tasks = static_cast<int64_t>(lowered.program.tasks.size()) / standing};
 }

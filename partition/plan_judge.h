@@ -52,6 +52,7 @@ class PlanJudge {
   static std::string KeyOf(Plan plan);
   absl::StatusOr<Judged> LowerAndJudge(const Plan& plan) const;
   absl::StatusOr<Judged> LowerAndJudgeIn(const Plan& plan, int64_t micro_batches) const;
+  bool Fits(const Judgement& judgement) const;
   absl::StatusOr<Candidate> JudgeOnce(Plan plan, bool spends);
   double PartSpent() const;
 

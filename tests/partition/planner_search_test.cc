@@ -301,6 +301,27 @@ TEST(SearchPlans, ManyMicroBatchesAreJudgedByFew) {
   EXPECT_NEAR(hundred - six, 94 * (six - five), 1e-6);
 }
 
+// Each has images of its own, which are there at once.
+TEST(SearchPlans, ManyMicroBatchesTakeTheMemoryOfAll) {
+  PlannerOptions options = Options(1, Alike);
+  options.judge = [](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
+    return Judgement{.step_sec = 1, .peak_memory_bytes = static_cast<int64_t>(lowered.program.tasks.size())};
+  };
+  const auto single = [&](int64_t micro_batches) {
+    options.lower.micro_batches = micro_batches;
+    options.lower.global_batch = 8 * micro_batches;
+    return Search(TwoLayers(), options).front();
+  };
+  const int64_t four = single(4).judgement.peak_memory_bytes, five = single(5).judgement.peak_memory_bytes;
+  const int64_t hundred = single(100).judgement.peak_memory_bytes;
+  EXPECT_GT(five, four);
+  EXPECT_EQ(hundred, five + 95 * (five - four));
+  options.memory_bytes = hundred;
+  EXPECT_TRUE(single(100).fits);
+  options.memory_bytes = hundred - 1;
+  EXPECT_FALSE(single(100).fits);
+}
+
 TEST(SearchPlans, RefusesMicroBatchesThatDoNotDivideTheBatch) {
   PlannerOptions options = Options(2, Alike);
   for (int64_t micro_batches : {0, 3, -1}) {
