@@ -62,6 +62,7 @@ struct BatchRing::Shared {
   Claim Take();
   void FillAll(const Claim& claim, WorkerClock& clock);
   void Stop();
+  absl::Status MakeRoom(int64_t samples);
   absl::Status AwaitProgress(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
   absl::Status Restart(std::unique_lock<std::mutex>& lock, int64_t position, int64_t samples);
   absl::Duration Tick() const { return std::clamp(options.timeout / 8, absl::Milliseconds(1), absl::Seconds(1)); }
@@ -75,8 +76,7 @@ BatchRing::Shared::Claim BatchRing::Shared::Take() {
   const Claim claim{next_sample / count, begin, end};
   if (begin == 0) {
     Batch& batch = BatchOf(claim.batch);
-    batch.pixels.resize(count * options.sample_bytes);
-    batch.samples.assign(count, {});
+    std::fill(batch.samples.begin(), batch.samples.end(), Filled{});
     batch.missing = count;
   }
   next_sample += end - begin;
@@ -138,14 +138,32 @@ absl::Status BatchRing::Shared::AwaitProgress(std::unique_lock<std::mutex>& lock
   return absl::OkStatus();
 }
 
+// Workers allocate nothing for a batch, since nobody could answer them where there is no memory.
+absl::Status BatchRing::Shared::MakeRoom(int64_t samples) {
+  try {
+    ring.resize(options.depth);
+    for (Batch& batch : ring) {
+      batch.pixels.resize(samples * options.sample_bytes);
+      batch.samples.resize(samples);
+      batch.missing = samples;
+    }
+  } catch (const std::bad_alloc&) {
+    ring.clear();
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("there is no memory for %d batches of %d samples of %d bytes; smaller batches, or fewer read ahead "
+                        "(prefetch), take less",
+                        options.depth, samples, options.sample_bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BatchRing::Shared::Restart(std::unique_lock<std::mutex>& lock, int64_t position, int64_t samples) {
   is_running = false;
   abandons = true;
   const absl::Status status = AwaitProgress(lock, [&] { return working == 0; });
   abandons = false;
   RETURN_IF_ERROR(status);
-  ring.resize(options.depth);
-  for (Batch& batch : ring) batch.missing = samples;
+  RETURN_IF_ERROR(MakeRoom(samples));
   first = position;
   count = samples;
   head = next_sample = 0;
@@ -167,7 +185,7 @@ BatchRing::BatchRing(const RingOptions& options, Fill fill, NameOf name_of)
       threads_.emplace_back([shared = shared_, &worker] { shared->Work(worker); });
     } catch (const std::system_error&) {  // as many as the system gives
       if (threads_.empty()) throw;
-      worker.has_ended = true;
+      break;
     }
   }
 }

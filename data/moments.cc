@@ -72,6 +72,14 @@ Measured WhatIsMeasured(const SampleSet& set, const AugmentOptions& augment, int
           std::min(set.size(), kMostMeasured)};
 }
 
+absl::Status CheckBorder(const Measured& measured) {
+  if (measured.border >= 0 && 2 * measured.border < std::min(measured.view.height, measured.view.width))
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("border: expected 0 to less than half of an image of %d x %d, found %d", measured.view.height,
+                      measured.view.width, measured.border));
+}
+
 // Reads in the way of the pipeline, so that a read that hangs ends it here, too.
 std::unique_ptr<BatchRing> RingOf(const std::shared_ptr<const SampleSet>& set, const Measured& measured,
                                   const MeasureOptions& options) {
@@ -101,6 +109,7 @@ void AddImage(const Measured& measured, const uint8_t* pixels, Sums& sums) {
 absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
                                        const MeasureOptions& options) {
   const Measured measured = WhatIsMeasured(*set, augment, options.border);
+  RETURN_IF_ERROR(CheckBorder(measured));
   const int64_t image_bytes = measured.view.height * measured.view.width * measured.view.channels;
   const std::unique_ptr<BatchRing> ring = RingOf(set, measured, options);
   Sums sums(measured.view.channels, set->largest_value());

@@ -32,6 +32,17 @@ TEST(Moments, AreThoseOfAllPixelsButTheBorder) {
   }
 }
 
+TEST(Moments, ABorderLeavesAPixelAtLeast) {
+  const auto status = [](int64_t border) {  // of images of 8 x 8
+    return MeasureMoments(*OpenSamples("digits", SplitOf::kTrain, {}), {}, {.border = border}).status();
+  };
+  EXPECT_TRUE(status(3).ok());
+  for (int64_t border : {-1, 4}) {
+    EXPECT_EQ(status(border).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status(border).message()), ::testing::HasSubstr("less than half of an image of 8 x 8"));
+  }
+}
+
 TEST(Moments, OneNumberIsThatOfEachChannel) {
   Moments moments{{0.5}, {0.25, 0.5, 1}};
   ASSERT_TRUE(SpreadOverChannels(3, moments).ok());

@@ -1,0 +1,31 @@
+#include "data/batch_ring.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/sanitized.h"
+
+namespace colonnade::data {
+namespace {
+
+// Workers that found no memory for a batch could tell nobody.
+TEST(BatchRing, WhereThereIsNoMemoryForABatchTheReaderIsToldAndMayAskForLess) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer ends where so much memory is asked for";
+  const auto fill = [](WorkerClock&, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {
+    filled = {.label = static_cast<int32_t>(position)};
+    std::fill(pixels.begin(), pixels.end(), 7);
+  };
+  BatchRing ring({.threads = 2, .depth = 3, .sample_bytes = 1 << 20}, fill, [](int64_t) { return std::string("sample"); });
+  const absl::Status status = ring.Wait(0, int64_t{1} << 35).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("3 batches of 34359738368 samples of 1048576 bytes"));
+  const absl::StatusOr<const Batch*> batch = ring.Wait(5, 2);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ((*batch)->samples[1].label, 6);
+  EXPECT_THAT((*batch)->pixels, ::testing::AllOf(::testing::SizeIs(2 << 20), ::testing::Each(7)));
+}
+
+}  // namespace
+}  // namespace colonnade::data
