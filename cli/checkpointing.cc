@@ -72,6 +72,15 @@ std::string FingerprintOf(const layers::LayerGraph& graph) {
 
 }  // namespace
 
+std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
+  if (free >= added * bytes) return "";
+  return absl::StrFormat(
+      "there is room for %d more checkpoints of %.1f MB, and %d may be there at once beside those that are; what finds no "
+      "room "
+      "is not saved (--checkpoint-keep=N keeps fewer)",
+      free / std::max<int64_t>(bytes, 1), static_cast<double>(bytes) / 1e6, added);
+}
+
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data) {
   engine::RunFields fields = {{"model", session.graph.name},
@@ -135,7 +144,12 @@ absl::Status Checkpointing::CheckFolder() const {
 absl::Status Checkpointing::MakeRoom(const program::Program& program) {
   if (!saves()) return absl::OkStatus();
   engine::MakeRoom(program, saver_->copy());
-  return folder_->CheckRoom(engine::CheckpointBytes(program));
+  const int64_t bytes = engine::CheckpointBytes(program);
+  RETURN_IF_ERROR(folder_->CheckRoom(bytes));
+  ASSIGN_OR_RETURN(const int64_t free, folder_->FreeBytes());
+  ASSIGN_OR_RETURN(const int64_t added, folder_->MostAdded());
+  if (const std::string note = RoomNote(bytes, free, added); !note.empty()) Warn(absl::StrCat(folder_->path(), ": ", note));
+  return absl::OkStatus();
 }
 
 absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const {
@@ -291,7 +305,7 @@ absl::StatusOr<engine::StateCopy*> Checkpointing::BeginCopy() {
   return &saver_->copy();
 }
 
-absl::Status Checkpointing::Save(int64_t step) {
+void Checkpointing::Save(int64_t step) {
   engine::Manifest manifest{
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
       .run = run_,
@@ -300,7 +314,7 @@ absl::Status Checkpointing::Save(int64_t step) {
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
   losses_of_copy_ = std::exchange(losses_, {});
   last_save_ = program::SteadyNow();
-  return saver_->Begin(std::move(manifest));
+  saver_->Begin(manifest);
 }
 
 absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& loaded) {
@@ -308,7 +322,8 @@ absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& 
   ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
   if (step == last_step_) return absl::OkStatus();
   RETURN_IF_ERROR(engine::CopyState(loaded, *copy));
-  return Save(step);
+  Save(step);
+  return absl::OkStatus();
 }
 
 absl::Status Checkpointing::Finish() { return saves() ? Note(saver_->Await()) : absl::OkStatus(); }

@@ -24,6 +24,10 @@ namespace colonnade::cli {
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data);
 
+// A sentence for the user where a disk with `free` bytes has not room for all the checkpoints of so many bytes that may be
+// added before some are removed; else "".
+std::string RoomNote(int64_t bytes, int64_t free, int64_t added);
+
 class Checkpointing {
  public:
   // The fields of the run where it begins or goes on there: what is over all of its steps depends on how many there are.
@@ -51,7 +55,7 @@ class Checkpointing {
   // finite.
   absl::StatusOr<engine::StateCopy*> BeginCopy();
   // Begins to write the copy, which is the state after `step` steps.
-  absl::Status Save(int64_t step);
+  void Save(int64_t step);
   // Both, of the last step of a run, unless it is there already.
   absl::Status SaveLast(int64_t step, const engine::LoadedProgram& loaded);
   // Waits for the one that was begun last, and tells what became of it.

@@ -20,7 +20,7 @@
 
 namespace colonnade::cli {
 
-// Whether a test is due when `step` steps are done. REQUIRES: step > course.from.step.
+// Whether a test is due when `step` steps are done. REQUIRES: step >= course.from.step.
 bool IsEvaluationDue(const EvaluationInterval& interval, const RunCourse& course, int64_t step);
 
 bool Reaches(const engine::EvalReport& test, const Target& target);

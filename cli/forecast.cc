@@ -4,7 +4,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -81,17 +83,25 @@ PlanSearch::PlanSearch(const Forecast& forecast, layers::LayerGraph graph, int d
       lower_(forecast.lower),
       settings_(forecast.settings),
       devices_(devices),
-      thread_([this] { Search(); }) {}
+      thread_([this] { Run(); }) {}
 
 PlanSearch::~PlanSearch() {
   stop_ = true;
   thread_.join();
 }
 
-void PlanSearch::Search() {
+void PlanSearch::Run() {
   // Where this is refused, the search takes its share as any other thread.
   const sched_param idle{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &idle);
+  try {
+    Search();
+  } catch (const std::bad_alloc&) {  // the training may have enough
+  }
+  is_over_ = true;
+}
+
+void PlanSearch::Search() {
   const absl::StatusOr<std::vector<partition::Candidate>> found =
       tools::SearchPlansOn(machine_, graph_, lower_, devices_, {.settings = settings_, .stop = &stop_});
   if (found.ok() && found->front().fits) {
@@ -101,7 +111,6 @@ void PlanSearch::Search() {
                        .searched_devices = devices_,
                        .step = absl::Seconds(best.judgement.step_sec)};
   }
-  is_over_ = true;
 }
 
 void PlanSearch::AwaitUntil(absl::Time deadline) const {
@@ -129,7 +138,11 @@ void SelfReport::SayVerdict(bool searches) {
   for (const std::string& line : VerdictText(*measured_, verdict_, predicted)) Say(line);
   if (!searches) return;
   const int devices = std::max(session_.plan.mesh.device_count(), forecast_->machine.device_count());
-  search_ = std::make_unique<PlanSearch>(*forecast_, session_.graph, devices);
+  try {
+    search_ = std::make_unique<PlanSearch>(*forecast_, session_.graph, devices);
+  } catch (const std::exception& error) {  // no thread, or no memory
+    Say(absl::StrCat("no faster plan is searched for: ", error.what()));
+  }
 }
 
 void SelfReport::SayFoundPlan() {

@@ -35,6 +35,7 @@ absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, 
 // Searches for the best plan on the profile's devices, in a thread that gets only what time others leave.
 class PlanSearch {
  public:
+  // Throws std::system_error where the system gives no thread.
   PlanSearch(const Forecast& forecast, layers::LayerGraph graph, int devices);
   ~PlanSearch();  // stops it
   PlanSearch(const PlanSearch&) = delete;
@@ -47,6 +48,7 @@ class PlanSearch {
   int devices() const { return devices_; }
 
  private:
+  void Run();
   void Search();
 
   const engine::Machine machine_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -114,10 +115,12 @@ std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view uni
 }
 
 CountProgress::CountProgress(std::string what, std::string counted)
-    : what_(std::move(what)),
-      counted_(std::move(counted)),
-      before_(latest.exchange(this)),
-      speaker_([this] { SpeakUntilTheEnd(); }) {}
+    : what_(std::move(what)), counted_(std::move(counted)), before_(latest.exchange(this)) {
+  try {
+    speaker_ = std::thread([this] { SpeakUntilTheEnd(); });
+  } catch (const std::system_error&) {  // silence is better than an end
+  }
+}
 
 CountProgress::~CountProgress() {
   {
@@ -125,7 +128,7 @@ CountProgress::~CountProgress() {
     is_over_ = true;
   }
   over_.notify_one();
-  speaker_.join();
+  if (speaker_.joinable()) speaker_.join();
   latest = before_;
   WipeOut();
 }

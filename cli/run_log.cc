@@ -61,6 +61,10 @@ absl::Status CheckSameNetwork(const std::string& path, absl::string_view content
   return absl::OkStatus();
 }
 
+bool HasTest(absl::string_view contents, int64_t step) {
+  return absl::StrContains(contents, absl::StrFormat("\n{\"step\":%d,\"test\":", step));
+}
+
 // What a process left that was killed in its first line.
 bool IsTornHead(absl::string_view contents) {
   const std::string beginning = absl::StrCat("{\"", kLogVersionKey, "\":");
@@ -149,6 +153,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const st
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
+    lacks_test_before_ = kept > 0 && !HasTest(contents, course_.from.step);
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());

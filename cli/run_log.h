@@ -82,6 +82,9 @@ class RunLog {
   void AddStep(const engine::TrainProgress& progress);
   EvaluationRecord AddEvaluation(int64_t step, const engine::EvalReport& test);
 
+  // Whether the log that this run goes on with has no test after the steps from which it goes on.
+  bool lacks_test_before() const { return lacks_test_before_; }
+
   // The first thing that could not be written. It was told on stderr, and is no reason to end a training.
   const absl::Status& status() const { return status_; }
 
@@ -99,6 +102,7 @@ class RunLog {
   std::unique_ptr<engine::EventFile> events_;  // likewise
   const absl::Time begin_ = program::SteadyNow();
   absl::Duration last_elapsed_;  // of the step before
+  bool lacks_test_before_ = false;
   absl::Status status_;
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "cli/curves.h"
 #include "cli/evaluations.h"
 #include "cli/forecast.h"
+#include "cli/launcher.h"
 #include "cli/learning_rate.h"
 #include "cli/named_files.h"
 #include "cli/output.h"
@@ -131,7 +133,11 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
               },
           .copies = {.is_due = [&](int64_t step) { return observers.checkpointing.IsDue(step); },
                      .begin = [&](int64_t) { return observers.checkpointing.BeginCopy(); },
-                     .end = [&](int64_t step) { return observers.checkpointing.Save(step); }},
+                     .end =
+                         [&](int64_t step) {
+                           observers.checkpointing.Save(step);
+                           return absl::OkStatus();
+                         }},
           .pauses = {.is_due = [&](int64_t step) { return observers.evaluations.IsDue(step); },
                      .at = [&](int64_t step) -> absl::StatusOr<bool> {
                        observers.self_report.Interrupt();
@@ -149,8 +155,9 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
     Say(absl::StrFormat("%d steps are done, and no more were asked for; more --steps or --epochs go on", done));
     return absl::OkStatus();
   }
-  // What was saved may have reached it.
-  if (done > 0 && observers.evaluations.has_target()) {
+  // What was saved may have reached the target; and a signal may have stopped its test.
+  const bool lacks_test = observers.evaluations.IsDue(done) && observers.log.lacks_test_before();
+  if (done > 0 && (observers.evaluations.has_target() || lacks_test)) {
     RETURN_IF_ERROR(EvaluateWhileTraining(done, observers.evaluations));
     if (observers.evaluations.reached()) return absl::OkStatus();
   }
@@ -279,6 +286,8 @@ class Training {
 
   // What is no error but may not be what was meant.
   void SayNotes() const {
+    const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
+    if (!launcher.empty()) Warn(launcher);
     const int64_t classes = ClassesOf(*streams_.train_samples), of_network = run_.session.graph.classes();
     if (classes < of_network) {
       const bool is_default = flags_.classes == 0 && !tools::IsNetworkFile(flags_.model);

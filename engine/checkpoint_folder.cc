@@ -122,10 +122,19 @@ CheckpointFolder::~CheckpointFolder() { ::close(lock_); }
 
 std::string CheckpointFolder::PathOf(int64_t step) const { return CheckpointPath(path_, step); }
 
-absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
+absl::StatusOr<int64_t> CheckpointFolder::FreeBytes() const {
   struct statvfs disk;
   if (::statvfs(path_.c_str(), &disk) != 0) return SystemError("look at", path_);
-  const auto free = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
+  return static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
+}
+
+absl::StatusOr<int64_t> CheckpointFolder::MostAdded() const {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, CheckpointSteps(path_));
+  return std::max<int64_t>(options_.keep + 2 - static_cast<int64_t>(steps.size()), 0);
+}
+
+absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
+  ASSIGN_OR_RETURN(const int64_t free, FreeBytes());
   if (free >= bytes) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat("%s: expected room for a checkpoint of %.1f MB, found %.1f MB free", path_,
                                              static_cast<double>(bytes) / 1e6, static_cast<double>(free) / 1e6));

@@ -34,8 +34,13 @@ class CheckpointFolder {
   bool is_locked() const { return is_locked_; }  // else its file system has no locks
   std::string PathOf(int64_t step) const;
 
+  // Returns how many bytes of its disk are free for this user.
+  absl::StatusOr<int64_t> FreeBytes() const;
   // DataLoss where the disk has not room for one checkpoint of so many bytes.
   absl::Status CheckRoom(int64_t bytes) const;
+  // Returns how many checkpoints may be added to those that are there before some are removed: those that are kept, the
+  // best, and the one that is written before an older one goes.
+  absl::StatusOr<int64_t> MostAdded() const;
 
   // Writes the checkpoint of manifest.position.step in the place of one that is there. Where that fails, that one is lost,
   // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was made anew since Open:

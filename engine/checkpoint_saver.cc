@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,15 +9,15 @@
 
 namespace colonnade::engine {
 
-absl::Status CheckpointSaver::Begin(Manifest manifest) {
+void CheckpointSaver::Begin(const Manifest& manifest) {
   result_ = {.step = manifest.position.step, .bytes = copy_.bytes()};
+  is_begun_ = true;
   written_ = false;
   try {
-    thread_ = std::thread([this, manifest = std::move(manifest)] { Write(manifest); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("no thread to write a checkpoint: ", error.what()));
+    thread_ = std::thread([this, manifest] { Write(manifest); });
+  } catch (const std::system_error&) {
+    Write(manifest);
   }
-  return absl::OkStatus();
 }
 
 void CheckpointSaver::Write(const Manifest& manifest) {
@@ -41,9 +40,9 @@ void CheckpointSaver::Write(const Manifest& manifest) {
 std::optional<SavedCheckpoint> CheckpointSaver::Poll() { return written_ ? Await() : std::nullopt; }
 
 std::optional<SavedCheckpoint> CheckpointSaver::Await() {
-  if (!thread_.joinable()) return std::nullopt;
-  thread_.join();
-  written_ = false;
+  if (!is_begun_) return std::nullopt;
+  if (thread_.joinable()) thread_.join();
+  is_begun_ = written_ = false;
   return result_;
 }
 

@@ -29,9 +29,9 @@ class CheckpointSaver {
 
   // What Begin writes. REQUIRES: none is being written (Await).
   StateCopy& copy() { return copy_; }
-  // Begins to write the copy. Where a value is not finite, nothing is written, and the result is OutOfRange naming parameter
-  // and element. REQUIRES: none is being written.
-  absl::Status Begin(Manifest manifest);
+  // Begins to write the copy; where the system gives no thread, writes it before it returns. Where a value is not finite,
+  // nothing is written, and the result is OutOfRange naming parameter and element. REQUIRES: none is being written.
+  void Begin(const Manifest& manifest);
 
   // What became of the checkpoint that was begun, once; nothing where none was begun or, of Poll, it is still being written.
   std::optional<SavedCheckpoint> Poll();
@@ -43,6 +43,7 @@ class CheckpointSaver {
   CheckpointFolder& folder_;
   StateCopy copy_;
   SavedCheckpoint result_;
+  bool is_begun_ = false;  // and not awaited
   std::thread thread_;
   std::atomic<bool> written_{false};  // result_ is the host's again
 };

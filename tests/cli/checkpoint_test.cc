@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/checkpointing.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
@@ -318,6 +319,13 @@ TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
   ExpectError(absl::StrCat(back, Run1()), 2, {"later than step 1", "step 2"});
   EXPECT_EQ(Run(absl::StrCat(back, In("other"))).code, 0);
   EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3));
+}
+
+TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
+  EXPECT_EQ(RoomNote(10'000'000, 50'000'000, 5), "");
+  EXPECT_THAT(RoomNote(10'000'000, 49'999'999, 5),
+              HasSubstr("room for 4 more checkpoints of 10.0 MB, and 5 may be there at once"));
+  EXPECT_EQ(RoomNote(0, 0, 5), "");
 }
 
 TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {

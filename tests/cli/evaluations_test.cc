@@ -3,6 +3,7 @@
 #include "cli/evaluations.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -192,6 +193,24 @@ TEST_F(EvaluationsOfTrain, ThatAreStoppedAreNotReported) {
   const json j = json::parse(r.out);
   EXPECT_EQ(j["stopped"], true);
   for (const json& e : j["evaluations"]) EXPECT_EQ(e["test"]["count"], 360);
+}
+
+// The state of a run that a signal stopped in a test is saved, and its log lacks that test.
+TEST_F(EvaluationsOfTrain, ThatWereStoppedAreMadeByTheRunThatGoesOn) {
+  const std::string run = absl::StrCat("--eval-every=3 --checkpoint=", In("run"), " --log=", In("log"));
+  ASSERT_THAT(StepsOf(Train(absl::StrCat("--steps=3 ", run))["evaluations"]), ElementsAre(3));
+  const std::string log = *engine::ReadFile(In("log"));
+  const std::string goes_on = absl::StrCat(run, " --resume --allow-change=lr --steps=");
+  std::filesystem::copy(In("run"), In("kept"), std::filesystem::copy_options::recursive);
+  EXPECT_THAT(StepsOf(Train(absl::StrCat(goes_on, "5"))["evaluations"]), ElementsAre(5)) << "that of step 3 is there";
+
+  std::filesystem::remove_all(In("run"));
+  std::filesystem::rename(In("kept"), In("run"));
+  const size_t test = log.find("{\"step\":3,\"test\"");
+  ASSERT_NE(test, std::string::npos);
+  Write("log", log.substr(0, test));
+  EXPECT_THAT(StepsOf(Train(absl::StrCat(goes_on, "5"))["evaluations"]), ElementsAre(3, 5));
+  EXPECT_THAT(StepsOf(Train(absl::StrCat(goes_on, "6"))["evaluations"]), ElementsAre(6)) << "none was due after step 5";
 }
 
 TEST_F(EvaluationsOfTrain, AreAskedForInWordsThatAreUnderstood) {

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"
 #include "tests/cli/shell.h"
+#include "tests/no_threads.h"
 
 namespace colonnade::cli {
 namespace {
@@ -36,6 +37,12 @@ TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
   EXPECT_EQ(Wrapped("exactly twenty chars and", 20), "exactly twenty chars\n    and");
   EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
   EXPECT_EQ(Wrapped("größer als zwanzig Ä", 20), "größer als zwanzig Ä") << "of what fits, too";
+}
+
+TEST(CountProgress, IsSilentWhereTheSystemGivesNoThread) {
+  const NoThreads no_threads;
+  CountProgress progress("counting");
+  progress.Show(1, 2);
 }
 
 TEST(RateText, IsTheCountOverTheTime) {

@@ -152,6 +152,16 @@ TEST_F(Checkpoints, ADiskWithoutRoomIsToldBefore) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("expected room for a checkpoint of 1152921504606.8 MB, found"));
 }
 
+TEST_F(Checkpoints, MostAddedAreThoseKeptTheBestAndTheOneThatIsWritten) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 2});
+  EXPECT_GT(*folder->FreeBytes(), 0);
+  EXPECT_EQ(*folder->MostAdded(), 4);
+  for (int64_t step = 1; step <= 6; ++step) {  // the first is the best, and stays beside the last two
+    ASSERT_TRUE(Save(*folder, step, static_cast<double>(step)).ok());
+    EXPECT_EQ(*folder->MostAdded(), 4 - std::min<int64_t>(step, 3));
+  }
+}
+
 // Power may go at any moment: the newest checkpoint is then this one or the one before, and good.
 TEST_F(Checkpoints, AfterALossOfPowerAtAnyCallAGoodOneIsThere) {
   const Disk disk(path_);

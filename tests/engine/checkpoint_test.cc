@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/parameters.h"
 #include "tests/folder.h"
+#include "tests/no_threads.h"
 
 namespace colonnade::engine {
 namespace {
@@ -267,7 +268,7 @@ TEST_F(Saver, WritesTheStateOfTheMomentThoughItChangesMeanwhile) {
   for (int64_t step = 1; step <= 20; ++step) {
     const std::string expected = BytesOf(StateOf(made));
     ASSERT_TRUE(CopyState(made.loaded, saver.copy()).ok());
-    ASSERT_TRUE(saver.Begin({.position = {.step = step}}).ok());
+    saver.Begin({.position = {.step = step}});
     std::vector<NamedTensor> next = made.Initial(static_cast<uint64_t>(100 + step));
     const std::optional<SavedCheckpoint> saved = saver.Await();
     ASSERT_TRUE(saved.has_value());
@@ -280,6 +281,21 @@ TEST_F(Saver, WritesTheStateOfTheMomentThoughItChangesMeanwhile) {
   }
 }
 
+TEST_F(Saver, WritesByItselfWhereTheSystemGivesNoThread) {
+  CheckpointSaver saver(*folder_here_);
+  Loaded made = Drawn(1, 1);
+  ASSERT_TRUE(CopyState(made.loaded, saver.copy()).ok());
+  for (int64_t step : {1, 2}) {
+    const NoThreads no_threads;
+    saver.Begin({.position = {.step = step}});
+    const std::optional<SavedCheckpoint> saved = saver.Poll();
+    ASSERT_TRUE(saved.has_value());
+    EXPECT_TRUE(saved->status.ok()) << saved->status;
+    EXPECT_EQ(saver.Await(), std::nullopt) << "told twice";
+    EXPECT_TRUE(std::filesystem::exists(folder_here_->PathOf(step)));
+  }
+}
+
 TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
   CheckpointSaver saver(*folder_here_);
   for (bool momentum : {false, true}) {
@@ -288,7 +304,7 @@ TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
     bad[1].values[5] = std::numeric_limits<double>::infinity();
     ASSERT_TRUE(WriteTensors(made.loaded, bad, momentum ? StateKind::kMomentum : StateKind::kValue).ok());
     ASSERT_TRUE(CopyState(made.loaded, saver.copy()).ok());
-    ASSERT_TRUE(saver.Begin({.position = {.step = 3}}).ok());
+    saver.Begin({.position = {.step = 3}});
     const std::optional<SavedCheckpoint> saved = saver.Await();
     ASSERT_TRUE(saved.has_value());
     EXPECT_EQ(saved->status.code(), absl::StatusCode::kOutOfRange);
