@@ -14,6 +14,7 @@ namespace colonnade::cli {
 struct Outcome {
   bool interrupted = false;  // ended early, as a signal asked for
   std::string saved;         // train: what of it is kept, if anything
+  bool resumes = false;      // train: --resume would go on where it ended
   bool disagrees = false;    // verify, bench transfers: exit code 1
 };
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/input_run.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
@@ -205,6 +206,7 @@ absl::Status WriteCsv(const std::string& path, const InputReport& report) {
 }  // namespace
 
 absl::Status RunIoBench(const Flags& flags) {
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--csv", flags.csv}}, {{"--config", flags.config}}));
   ASSIGN_OR_RETURN(const Samples set, OpenInput(flags));
   InputReport report{.format = FormatOf(flags.data)};
   ASSIGN_OR_RETURN(report.first_read, ReadBefore(*set));
@@ -215,13 +217,12 @@ absl::Status RunIoBench(const Flags& flags) {
     report.runs.push_back(std::move(run));
   }
   report.peak_bytes = PeakResidentBytes();
-  if (!flags.csv.empty()) RETURN_IF_ERROR(WriteCsv(flags.csv, report));
   if (flags.json) {
     PrintJson(InputReportJson(report));
   } else {
     PrintReport(flags, report);
   }
-  return absl::OkStatus();
+  return flags.csv.empty() ? absl::OkStatus() : WriteCsv(flags.csv, report);
 }
 
 }  // namespace colonnade::cli

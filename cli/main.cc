@@ -88,7 +88,7 @@ int Report(const absl::Status& status, const Outcome& outcome) {
   if (outcome.interrupted) {
     std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
                  outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());
-    return g_signal != SIGINT && !outcome.saved.empty() ? kSavedForLater : 128 + g_signal;
+    return g_signal != SIGINT && outcome.resumes ? kSavedForLater : 128 + g_signal;
   }
   return outcome.disagrees ? kUnexpected : 0;
 }

@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -158,7 +159,10 @@ absl::StatusOr<Predicted> InFull(const absl::StatusOr<Forecast>& forecast, const
 ReportSection CurvesSection(const Session& session, const TrainResults& results, const Evaluations& evaluations) {
   RunCurves curves;
   int64_t step = results.from.step;
-  for (double loss : results.report.losses) curves.loss.emplace_back(++step, loss);
+  for (double loss : results.report.losses) {
+    ++step;
+    if (std::isfinite(loss)) curves.loss.emplace_back(step, loss);  // else it was skipped
+  }
   ReportSection section{.title = "Curves"};
   tools::ReportTable tests{.caption = "Tests", .header = {"after step", "top-1", "top-5", "loss", "samples"}};
   for (const EvaluationRecord& record : evaluations.all()) {

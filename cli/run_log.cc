@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "cli/config.h"
+#include "cli/curves.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
@@ -61,8 +62,10 @@ absl::Status CheckSameNetwork(const std::string& path, absl::string_view content
   return absl::OkStatus();
 }
 
+// Whether a log keeps a test after so many steps.
 bool HasTest(absl::string_view contents, int64_t step) {
-  return absl::StrContains(contents, absl::StrFormat("\n{\"step\":%d,\"test\":", step));
+  const Curve tests = CurvesOf(contents).top1;
+  return absl::c_any_of(tests, [&](const auto& point) { return point.first == static_cast<double>(step); });
 }
 
 // What a process left that was killed in its first line.
@@ -117,7 +120,7 @@ std::string LogLine(const Json& object) {
 }
 
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents) {
-  if (contents.empty()) return 0;
+  if (IsTornHead(contents)) return 0;
   RETURN_IF_ERROR(CheckHead(path, contents));
   return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
 }

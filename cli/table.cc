@@ -235,6 +235,9 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachineOfRows(flags, about));
   if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, RowsToFit(flags, about));
+  if (!flags.out.empty() && names.empty()) {
+    return absl::FailedPreconditionError("--out: expected --fit, which makes the profile that is written");
+  }
   Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};
   Networks networks(flags);
   for (const tools::Row& row : table.about.rows) {
@@ -257,9 +260,6 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
 // --out: the profile as it was fitted.
 absl::Status WriteProfile(const Flags& flags, const Table& table) {
   if (flags.out.empty()) return absl::OkStatus();
-  if (!table.fit.has_value()) {
-    return absl::FailedPreconditionError("--out: expected --fit, which makes the profile that is written");
-  }
   RETURN_IF_ERROR(engine::ReplaceFile(flags.out, engine::MachineToJson(table.machine)));
   std::fprintf(stderr, "fitted profile: %s\n", flags.out.c_str());
   return absl::OkStatus();

@@ -173,7 +173,8 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
   return absl::OkStatus();
 }
 
-// The last tests, unless the run was stopped. OutOfRange where one is not finite.
+// The last tests, before anything is saved, since a run whose test is not finite is not kept; none where the run was
+// stopped, which is saved at once. OutOfRange where one is not finite.
 absl::Status TestAtEnd(const std::atomic<bool>& stop, TrainSetup& run, data::Pipeline* samples, Evaluations& evaluations,
                        TrainResults& results) {
   if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
@@ -209,7 +210,8 @@ absl::Status Keep(const Flags& flags, const TrainSetup& run, const TrainResults&
   absl::Status status;
   if (results.steps_done() > 0) status = SaveResults(flags, run, results.report, outcome);
   const absl::Status saved = checkpointing.Finish();
-  if (saved.ok() && checkpointing.saves()) {
+  outcome.resumes = saved.ok() && checkpointing.saves();
+  if (outcome.resumes) {
     outcome.saved = results.steps_done() > 0
                         ? absl::StrFormat("a checkpoint of step %d is saved; --resume goes on", results.steps_done())
                         : "no step was done; the same command with --resume begins";
@@ -239,10 +241,12 @@ class Training {
     for (const auto* executor : {&run_.train, &run_.eval}) {
       for (const std::string& note : (*executor)->loaded().Notes()) Warn(note);
     }
-    if (trained.ok()) return Finish();
+    const absl::Status tested =
+        trained.ok() ? TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_) : trained;
+    if (trained.ok() && !absl::IsOutOfRange(tested)) return Finish(tested);
     PrintAllSkipped(streams_);
     (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
-    return trained;
+    return tested;
   }
 
  private:
@@ -315,15 +319,10 @@ class Training {
     return absl::OkStatus();
   }
 
-  // A run that was stopped is saved at once, without a test; one whose test is not finite is not kept. Where the weights
-  // cannot be saved, the results are still shown.
-  absl::Status Finish() {
+  // Saves what was trained and then tested, and shows the results even where it cannot be saved.
+  absl::Status Finish(const absl::Status& tested) {
     absl::Status status;
-    if (results_.steps_done() > 0) {  // it is written while the test runs
-      status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
-    }
-    const absl::Status tested = TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_);
-    if (absl::IsOutOfRange(tested)) return tested;
+    if (results_.steps_done() > 0) status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     AddTo(status, tested);
     AddTo(status, Keep(flags_, run_, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());

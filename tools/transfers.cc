@@ -67,10 +67,15 @@ class Expected {
   const int64_t elements_;
 };
 
+// What is asked for, rounded down to what each member can move as much of: elements, or whole slices of images.
+int64_t ElementsOf(const TransferCase& transfer) {
+  const int64_t unit = transfer.what == "channel_slice" ? kSliceChannels * kPixels : transfer.members;
+  return std::max<int64_t>(transfer.bytes / 4 / unit, 1) * unit;
+}
+
 // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
 std::vector<program::Member> SliceSides(program::Builder& builder, int64_t elements) {
-  const program::Shape whole = {std::max<int64_t>(elements / (kSliceChannels * kPixels), 1), 2 * kSliceChannels, kSide,
-                                kSide};
+  const program::Shape whole = {elements / (kSliceChannels * kPixels), 2 * kSliceChannels, kSide, kSide};
   program::Shape half = whole;
   half[1] = kSliceChannels;
   std::vector<program::Member> sides;
@@ -246,7 +251,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
 
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend) {
-  const int64_t elements = std::max<int64_t>(transfer.bytes / 4 / transfer.members, 1) * transfer.members;
+  const int64_t elements = ElementsOf(transfer);
   ASSIGN_OR_RETURN(const program::Program program, MakeProgram(transfer, elements));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, make_backend(transfer.members));
   const engine::HostSlot slots[2] = {};

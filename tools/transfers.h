@@ -33,7 +33,9 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices);  // of
 struct TransferCase {
   std::string what;
   int members = 2;
-  int64_t bytes = 0;  // of one member's operand, rounded down to elements of fp32 that the members can share
+  // Of one member's operand, rounded down to elements of fp32 that the members can share, or to whole slices of an image,
+  // of 8 KiB each; at least one.
+  int64_t bytes = 0;
   int from = 0, to = 1;
   bool one_way = false;
 };

@@ -321,6 +321,18 @@ TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
   EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3));
 }
 
+// Its weights are finite, and its mean training loss is the lowest; its test is not finite.
+TEST_F(Checkpointed, ALastStepWhoseTestIsNotFiniteReplacesNothing) {
+  const Result r =
+      Run(absl::StrCat("train --model=two_column --data=digits --steps=12 --batch=16 --lr=0.01 "
+                       "--lr-policy=multistep:11,1e30 --checkpoint-keep=1 --checkpoint-every=5 --checkpoint=",
+                       In("run"), " --curves=", In("curves.svg")));
+  EXPECT_EQ(r.code, 21) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("test batch"));
+  EXPECT_EQ(engine::CheckpointSteps(In("run"))->back(), 10);
+  EXPECT_TRUE(std::filesystem::exists(In("curves.svg"))) << "it may show why";
+}
+
 TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
   EXPECT_EQ(RoomNote(10'000'000, 50'000'000, 5), "");
   EXPECT_THAT(RoomNote(10'000'000, 49'999'999, 5),

@@ -134,6 +134,10 @@ TEST_F(Command, IoBenchHoldsAsManyBatchesAsArePrefetchedHoweverMuchIsRead) {
   EXPECT_NEAR(peak(3, 8) - one, 2, 0.5);
 }
 
+TEST_F(Command, IoBenchRefusesWhatItCannotWriteBeforeItReads) {
+  ExpectError(absl::StrCat("io-bench --data=", In("none"), " --csv=", In("nowhere"), "/x.csv"), 74, {"nowhere"});
+}
+
 TEST_F(Command, IoBenchRefusesWhatItCannotRead) {
   const Result r = Run("io-bench --data=no/such/folder");  // its message lists the formats, a line each
   EXPECT_EQ(r.code, 66);

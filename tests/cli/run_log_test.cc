@@ -174,6 +174,15 @@ TEST_F(Records, BeginAnewInALogThatEndsInItsFirstLine) {
   }
 }
 
+TEST_F(Records, OfARunThatGoesOnBeginAnewInALogThatEndsInItsFirstLine) {
+  const std::string run = absl::StrCat(kTrainSmall, "--checkpoint=", In("run"), " --resume ");
+  ASSERT_EQ(Run(absl::StrCat(run, "--steps=1")).code, 0);
+  Write("log.jsonl", "{\"colonnade_log\":1,\"first_st");
+  const Result r = Run(absl::StrCat(run, "--steps=2 --log=", In("log.jsonl")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(*engine::ReadFile(In("log.jsonl")), StartsWith("{\"colonnade_log\":1,\"first_step\":1,"));
+}
+
 TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
   Write("file", "x");
   for (const char* flag : {"--log=", "--tensorboard="}) {

@@ -65,10 +65,19 @@ TEST_F(Stop, JsonSaysThatARunWasStoppedOrWasNot) {
 }
 
 TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
-  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--json --save=", In("w.safetensors")), SIGTERM);
+  const std::string saves = absl::StrCat("--json --save=", In("w.safetensors"), " --checkpoint=", In("run"));
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, saves), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
   EXPECT_EQ(json::parse(r.out)["stopped"], true);
+  EXPECT_THAT(r.err, HasSubstr("is saved; --resume goes on"));
+}
+
+// Whoever runs again what ended with 75 would begin anew each time.
+TEST_F(Stop, SigtermWithWeightsAloneSavedIs143) {
+  const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGTERM);
+  EXPECT_EQ(r.code, 143) << r.err;
+  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
   EXPECT_THAT(r.err, HasSubstr("the weights of the steps done are saved"));
 }
 
@@ -80,19 +89,19 @@ TEST_F(Stop, SigtermWithNothingSavedIs143) {
 
 TEST_F(Stop, ASecondSigtermDoesNotLoseWhatTheFirstKeeps) {
   const Result r = StopAgainAndAgain(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGTERM);
-  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_EQ(r.code, 143) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
 }
 
 TEST_F(Stop, ATerminalThatIsClosedIsAsSigterm) {
   const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGHUP);
-  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_EQ(r.code, 128 + SIGHUP) << r.err;
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
 }
 
 // What was to be shown on it is lost, and no error.
 TEST_F(Stop, ATerminalThatIsClosedAndWasTheOutputIsAsSigterm) {
-  const pid_t child = Start(absl::StrCat(kEndless, "--save=", In("w.safetensors")), [] {
+  const pid_t child = Start(absl::StrCat(kEndless, "--checkpoint=", In("run")), [] {
     int ends[2];
     if (::pipe(ends) != 0) std::_Exit(97);
     ::dup2(ends[1], STDOUT_FILENO);

@@ -146,6 +146,11 @@ TEST_F(Table, WhatCannotBeFittedOrComparedIsRefused) {
   ExpectError(absl::StrCat("table --machine=dgx1-v100 --fit=1 --rows=", In("slow.json")), 2,
               {"--fit: row 1 takes 1e+09 ms, more than", "is a unit wrong?"});
   ExpectError(absl::StrCat("table --machine=dgx1-v100 --out=", In("x.json")), 2, {"--out: expected --fit"});
+  ASSERT_TRUE(engine::ReplaceFile(In("many.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 64,
+      "rows": [{"name": "1", "devices": 64, "plan": "data", "step_ms": 1}]})")
+                  .ok());
+  ExpectError(absl::StrCat("table --machine=dgx1-v100 --out=", In("x.json"), " --rows=", In("many.json")), 2,
+              {"--out: expected --fit"});  // before any row is looked at
   ExpectError("table --model=lenet --calibrate-on=2-data", 2, {"--calibrate-on: expected --machine=titan-2013"});
   ExpectError(absl::StrCat("table --rows=", In("none.json")), 66, {"none.json"});
   ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_rows\": 1,}").ok());

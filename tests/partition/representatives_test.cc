@@ -229,6 +229,20 @@ TEST(LowerRepresentatives, StandForThoseAloneWhoseLinksAndSpeedAreAlike) {
   EXPECT_THAT(slowed.stands_for[4], ::testing::ElementsAre(4));
 }
 
+// The host spends a second on each task: metrics and the gate are stored by one device for all.
+TEST(LowerRepresentatives, CountTheTasksOfAll) {
+  const layers::LayerGraph graph = Model("lenet", {.classes = 12});
+  engine::Machine machine = engine::OnASwitch(4, 1e-6);
+  machine.step_sec_per_task.value = 1;
+  for (double clip_norm : {0.0, 1.0}) {
+    const LowerOptions options{.global_batch = 8, .update = {.clip_norm = clip_norm}};
+    const Plan plan = Named("data", graph, 4, 8);
+    const Representatives few = LowerRepresentatives(graph, plan, options).value();
+    EXPECT_NEAR(Seconds(Simulate(few, machine)), Seconds(Simulate(Lowered(graph, plan, options), machine)), 1e-6)
+        << clip_norm;
+  }
+}
+
 TEST(LowerRepresentatives, HoldOneDeviceOfMany) {
   const layers::LayerGraph graph = Model("resnet20", {.classes = 10});
   const auto few_of = [&](int devices, Reduction reduction) {

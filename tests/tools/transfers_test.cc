@@ -96,6 +96,14 @@ TEST(RunTransfer, CountsElementsThatAreWrongInEveryCheck) {
   }
 }
 
+TEST(RunTransfer, BytesAreThoseThatMove) {
+  for (const auto& [asked, moved] : {std::pair{4, 8192}, {12288, 8192}, {20000, 16384}}) {
+    EXPECT_EQ(RunTransfer({.what = "channel_slice", .members = 2, .bytes = asked}, {})->bytes, moved);
+  }
+  EXPECT_EQ(RunTransfer({.what = "all_reduce", .members = 3, .bytes = 50}, {})->bytes, 48);
+  EXPECT_EQ(RunTransfer({.what = "all_reduce", .members = 3, .bytes = 4}, {})->bytes, 12);
+}
+
 TEST(RunTransfer, ChecksBothEndsOfAPair) {
   for (const auto& [from, to] : {std::pair(0, 2), std::pair(2, 1)}) {
     const absl::StatusOr<TransferRun> run = RunTransfer(
