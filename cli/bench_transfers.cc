@@ -113,7 +113,7 @@ void PrintColumns(const Sweep& sweep) {
 
 void PrintRow(const TransferRow& row, bool checked) {
   PrintLine(absl::StrFormat("  %10d %12d %8s %10.2f %10.2f %10.2f %8.3f %8.3f %7s", row.size(), row.run.bytes / 4, "float",
-                            1e6 * row.run.Mean(), 1e6 * row.run.Percentile(0.5), 1e6 * row.run.Percentile(0.99), row.algbw(),
+                            1e6 * row.run.Mean(), 1e6 * row.run.Quantile(0.5), 1e6 * row.run.Quantile(0.99), row.algbw(),
                             row.busbw(), checked ? absl::StrCat(row.run.wrong) : "N/A"));
   if (row.run.wrong > 0) PrintLine(absl::StrCat("# ", row.run.first_wrong));
   std::fflush(stdout);
@@ -147,8 +147,8 @@ Json RowJson(const TransferRow& row, bool checked) {
           {"size_bytes", row.size()},
           {"count", row.run.bytes / 4},
           {"time_us", 1e6 * row.run.Mean()},
-          {"p50_us", 1e6 * row.run.Percentile(0.5)},
-          {"p99_us", 1e6 * row.run.Percentile(0.99)},
+          {"p50_us", 1e6 * row.run.Quantile(0.5)},
+          {"p99_us", 1e6 * row.run.Quantile(0.99)},
           {"algbw_gb_per_s", row.algbw()},
           {"busbw_gb_per_s", row.busbw()},
           {"wrong", checked ? Json(row.run.wrong) : Json()}};
@@ -244,7 +244,7 @@ class Transfers {
                                                                .one_way = true}));
         pairs_.bytes = run.bytes;
         pairs_.wrong += run.wrong;
-        pairs_.gb_per_s[from][to] = static_cast<double>(run.bytes) / run.Percentile(0.5) / 1e9;
+        pairs_.gb_per_s[from][to] = static_cast<double>(run.bytes) / run.Quantile(0.5) / 1e9;
       }
     }
     return absl::OkStatus();

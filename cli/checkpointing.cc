@@ -328,10 +328,10 @@ absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& 
 
 absl::Status Checkpointing::Finish() { return saves() ? Note(saver_->Await()) : absl::OkStatus(); }
 
-nlohmann::ordered_json Checkpointing::Json(const std::optional<absl::Duration>& stood_still) const {
+nlohmann::ordered_json Checkpointing::Json(const std::optional<absl::Duration>& held_up) const {
   if (!saves()) return nullptr;
   nlohmann::ordered_json stood_still_ms;
-  if (stood_still.has_value()) stood_still_ms = absl::ToDoubleMilliseconds(*stood_still);
+  if (held_up.has_value()) stood_still_ms = absl::ToDoubleMilliseconds(*held_up);
   return {{"folder", folder_->path()},
           {"saved", saved_},
           {"failed", failed_},

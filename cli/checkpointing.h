@@ -65,7 +65,7 @@ class Checkpointing {
   bool saves() const { return folder_ != nullptr; }
   bool resumed() const { return !resumed_from_.empty(); }
   // Null without --checkpoint.
-  nlohmann::ordered_json Json(const std::optional<absl::Duration>& stood_still) const;
+  nlohmann::ordered_json Json(const std::optional<absl::Duration>& held_up) const;
 
  private:
   Checkpointing(const Flags& flags, const Session& session) : flags_(flags), session_(session) {}

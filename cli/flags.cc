@@ -10,7 +10,9 @@
 #include "cli/data.h"
 #include "engine/machine.h"
 #include "engine/machine_quantities.h"
+#include "engine/trainer.h"
 #include "partition/plan.h"
+#include "program/op.h"
 
 namespace colonnade::cli {
 namespace {
@@ -354,7 +356,9 @@ void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
       ->group(group);
   app.add_option(
          "--on-not-finite", flags.on_not_finite,
-         "where a gradient is not finite: stop, or skip (the step leaves all state as it was; 100 in a row end the run)")
+         absl::StrFormat("where a gradient is not finite: stop, or skip (the step leaves all state as it was; %d in a row "
+                         "end the run)",
+                         engine::kMostSkippedInARow))
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str()
       ->group(group);
@@ -433,7 +437,7 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
          "(default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
   app.add_option("--seed", flags.seed, "seed of the draws")
-      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
+      ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
       ->capture_default_str();
 }
 

@@ -137,7 +137,6 @@ inline constexpr int64_t kMostTimedBatch = int64_t{1} << 20;  // of calibrate an
 inline constexpr int kMostSide = 4096;                        // rows or columns of an image
 inline constexpr int64_t kMostPad = 64;
 inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
-inline constexpr uint64_t kLargestSeed = (uint64_t{1} << 53) - 1;
 inline constexpr int64_t kMostIndexMegabytes = int64_t{1} << 20;
 
 // What --checkpoint-every says: so many steps, or so much time; the other is 0.

@@ -145,7 +145,7 @@ constexpr ExitCode kExitCodes[] = {
     {"66", "a file is missing"},
     {"69", "there is no such backend here"},
     {"74", "a file cannot be read or written"},
-    {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1 after saving: run it again with --resume"},
+    {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and a checkpoint is saved: run it again with --resume"},
     {"130", "interrupted"},
     {"129, 138, 143", "ended by SIGHUP, SIGUSR1 or SIGTERM where there was nothing to save"},
 };

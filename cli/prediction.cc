@@ -197,7 +197,9 @@ void PrintDevices(const Prediction& p) {
   }
   // Of many devices neighbours of which all numbers are equal share a line.
   for (size_t first = 0, end; first < lines.size(); first = end) {
-    for (end = first + 1; lines.size() > kMostDevicesOneByOne && end < lines.size() && lines[end] == lines[first];) ++end;
+    for (end = first + 1;
+         lines.size() > size_t{tools::kMostDevicesShown} && end < lines.size() && lines[end] == lines[first];)
+      ++end;
     PrintLine(
         absl::StrFormat("%9s %s", first + 1 < end ? absl::StrCat(first, "-", end - 1) : absl::StrCat(first), lines[first]));
   }

@@ -26,10 +26,8 @@ namespace {
 
 using tools::ReportSection;
 
-constexpr size_t kMostDevices = 16;  // of which bars and rows are shown
-
 // What a step is predicted to be.
-struct Predicted {
+struct ShownPrediction {
   engine::Machine machine;
   engine::Simulation simulation;
   std::optional<tools::Interval> interval;  // of the step, in seconds
@@ -46,13 +44,15 @@ std::string TitleOf(const Session& session) {
 }
 
 // The first of the devices, and what is said of the others.
-size_t Shown(size_t devices) { return std::min(devices, kMostDevices); }
+size_t Shown(size_t devices) { return std::min(devices, size_t{tools::kMostDevicesShown}); }
 std::string OthersInWords(size_t devices) {
-  return devices <= kMostDevices ? "" : absl::StrFormat(" The first %d of %d devices are shown.", kMostDevices, devices);
+  return devices <= tools::kMostDevicesShown
+             ? ""
+             : absl::StrFormat(" The first %d of %d devices are shown.", tools::kMostDevicesShown, devices);
 }
 
 // Where the time of a step goes on each device, predicted or measured or both.
-tools::ReportFigure DevicesFigure(const Predicted* predicted, const std::vector<engine::Breakdown>& measured) {
+tools::ReportFigure DevicesFigure(const ShownPrediction* predicted, const std::vector<engine::Breakdown>& measured) {
   std::vector<tools::StackedBar> bars;
   const size_t devices = std::max(predicted == nullptr ? 0 : predicted->simulation.devices.size(), measured.size());
   for (size_t d = 0; d < Shown(devices); ++d) {
@@ -76,7 +76,8 @@ absl::StatusOr<ReportSection> PlanSection(const Session& session, const program:
 }
 
 // `held`: bytes that the backend holds, by device; empty where nothing ran.
-ReportSection MemorySection(const program::Program& program, const Predicted* predicted, const std::vector<int64_t>& held) {
+ReportSection MemorySection(const program::Program& program, const ShownPrediction* predicted,
+                            const std::vector<int64_t>& held) {
   const std::vector<tools::MemoryParts> memory = tools::MemoryOf(program);
   ReportSection section{.title = "Memory"};
   tools::ReportTable table{.header = {"device", "weights", "gradients", "optimiser", "activations"}};
@@ -114,12 +115,12 @@ ReportSection MemorySection(const program::Program& program, const Predicted* pr
   return section;
 }
 
-std::string IntervalText(const Predicted& predicted) {
+std::string IntervalText(const ShownPrediction& predicted) {
   if (!predicted.interval.has_value()) return "";
   return absl::StrFormat("%.2f to %.2f ms", predicted.interval->low * 1e3, predicted.interval->high * 1e3);
 }
 
-tools::ReportTable DevicesTable(const Predicted& predicted) {
+tools::ReportTable DevicesTable(const ShownPrediction& predicted) {
   tools::ReportTable table{.header = {"device", "compute", "exposed communication", "input", "idle", "sends"}};
   const std::vector<engine::SimulatedDevice>& devices = predicted.simulation.devices;
   for (size_t d = 0; d < Shown(devices.size()); ++d) {
@@ -149,11 +150,11 @@ std::string Subtitle(const std::string& command) {
 }
 
 // The run's forecast with the timeline and the memory of each device, which a forecast does without.
-absl::StatusOr<Predicted> InFull(const absl::StatusOr<Forecast>& forecast, const Session& session) {
+absl::StatusOr<ShownPrediction> InFull(const absl::StatusOr<Forecast>& forecast, const Session& session) {
   RETURN_IF_ERROR(forecast.status());
   ASSIGN_OR_RETURN(tools::Predicted predicted,
                    tools::Predict(forecast->machine, session.graph, session.plan, forecast->lower));
-  return Predicted{forecast->machine, std::move(predicted.simulation)};
+  return ShownPrediction{forecast->machine, std::move(predicted.simulation)};
 }
 
 ReportSection CurvesSection(const Session& session, const TrainResults& results, const Evaluations& evaluations) {
@@ -179,7 +180,7 @@ ReportSection CurvesSection(const Session& session, const TrainResults& results,
 }
 
 // `predicted` may be an error: then it says why.
-ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<Predicted>& predicted,
+ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<ShownPrediction>& predicted,
                                 const TrainResults& results, const std::vector<engine::Breakdown>& measured) {
   ReportSection section{.title = "Predicted beside measured"};
   const double median = Ms(results.report.MedianStep());
@@ -204,7 +205,7 @@ ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<Pre
   return section;
 }
 
-std::vector<tools::ReportFact> TrainHeadlines(const PlanFlags& flags, const absl::StatusOr<Predicted>& predicted,
+std::vector<tools::ReportFact> TrainHeadlines(const PlanFlags& flags, const absl::StatusOr<ShownPrediction>& predicted,
                                               const TrainResults& results) {
   const engine::TrainReport& report = results.report;
   std::vector<tools::ReportFact> facts = {{"steps", absl::StrCat(report.losses.size(), results.stopped ? ", stopped" : "")}};
@@ -276,7 +277,7 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
                                    std::vector<ReportSection> sections) {
   if (flags.report.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
-  Predicted predicted{p.machine, p.simulation, std::nullopt};
+  ShownPrediction predicted{p.machine, p.simulation, std::nullopt};
   if (p.drawn.has_value()) predicted.interval = p.drawn->Of(0);
   tools::Report report{.title = TitleOf(p.session)};
   report.headlines = {{"step, predicted", Milliseconds(Ms(p.simulation.step))},
@@ -303,8 +304,8 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
                               const Evaluations& evaluations) {
   if (flags.report.empty()) return absl::OkStatus();
   const int devices = session.plan.mesh.device_count();
-  const absl::StatusOr<Predicted> predicted = InFull(forecast, session);
-  const Predicted* const of_profile = predicted.ok() ? &*predicted : nullptr;
+  const absl::StatusOr<ShownPrediction> predicted = InFull(forecast, session);
+  const ShownPrediction* const of_profile = predicted.ok() ? &*predicted : nullptr;
   tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags, predicted, results)};
   if (!results.report.losses.empty()) {
     report.sections.push_back(CurvesSection(session, results, evaluations));

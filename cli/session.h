@@ -21,9 +21,6 @@
 
 namespace colonnade::cli {
 
-// Tables of devices have a row for each of up to so many; of more they say less.
-constexpr size_t kMostDevicesOneByOne = 16;
-
 struct Session {
   models::ModelInfo model;  // its own shape and recipe
   layers::LayerGraph graph;

@@ -25,7 +25,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
   train->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
+      ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
       ->capture_default_str();
   CLI::Option* init =
       train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
@@ -96,7 +96,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
   verify->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, kLargestSeed))
+      ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
       ->capture_default_str();
   AddJsonFlag(*verify, flags);
   verify->footer(

@@ -24,7 +24,6 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr int kMostDrawnDevices = 16;
 // The runs whose error by update stands in the plot of error against time.
 constexpr int64_t kCurvePoints = 30, kCurveBatch = 64;
 
@@ -124,7 +123,7 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
     ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(r.program, table.machine));
     steps.push_back(BarOf(r.row.label, simulation.devices[0]));
     memory.push_back(BarOf(r.row.label, tools::MemoryOf(r.program.program)[0]));
-    if (r.row.devices > kMostDrawnDevices) continue;
+    if (r.row.devices > tools::kMostDevicesShown) continue;
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(r.row));
     ASSIGN_OR_RETURN(const program::Program program, partition::Lower(*graph, r.plan, tools::LowerOptionsOf(r.row)));
     ASSIGN_OR_RETURN(const engine::Simulation whole, engine::Simulate(program, table.machine, {.memory = false}));

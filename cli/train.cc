@@ -102,7 +102,7 @@ struct Observers {
   Evaluations& evaluations;
   SelfReport& self_report;
   StepLines& lines;
-  std::function<void(int64_t steps_done)> on_input_error;
+  std::function<void(int64_t steps_done)> before_error;
 };
 
 constexpr int64_t kFirstSteps = 50;  // after which a run says what it thinks of itself
@@ -144,7 +144,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
                        RETURN_IF_ERROR(EvaluateWhileTraining(step, observers.evaluations));
                        return !observers.evaluations.reached();
                      }},
-          .on_input_error = observers.on_input_error};
+          .before_error = observers.before_error};
 }
 
 // The steps that a run has left, if there are any.
@@ -236,7 +236,7 @@ class Training {
     RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
     const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
                                            {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
-                                            [this](int64_t steps_done) { KeepWithoutInput(steps_done); }},
+                                            [this](int64_t steps_done) { KeepBeforeError(steps_done); }},
                                            results_.report);
     for (const auto* executor : {&run_.train, &run_.eval}) {
       for (const std::string& note : (*executor)->loaded().Notes()) Warn(note);
@@ -272,7 +272,7 @@ class Training {
     return RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
   }
 
-  // That of a checkpoint, of a file of weights, or a new one.
+  // Begins with the state of a checkpoint, of a file of weights, or a new one.
   absl::Status BeginState() {
     ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
@@ -336,7 +336,7 @@ class Training {
   }
 
   // What was trained before the input failed is as good as what a stop would keep.
-  void KeepWithoutInput(int64_t steps_done) {
+  void KeepBeforeError(int64_t steps_done) {
     WipeOut();
     if (steps_done == course_.from.step) return;
     const absl::Status finite = engine::CheckFinite(run_.train->loaded());
@@ -359,7 +359,7 @@ class Training {
       return;
     }
     nlohmann::ordered_json json = ReportJson(flags_, run_.session, *run_.backend, results_, *evaluations_,
-                                             checkpointing_->Json(results_.report.stood_still));
+                                             checkpointing_->Json(results_.report.held_up));
     json["input"] = InputJson(streams_.train->Stages());
     json["verdict"] = self_report_->Json();
     json.update(RecordJson(flags_, run_.session, {run_.backend->name(), streams_.train->moments(), streams_.identity}));

@@ -16,6 +16,7 @@
 #include "cli/test_json.h"
 #include "engine/statistics.h"
 #include "engine/trace.h"
+#include "tools/drawing.h"
 
 namespace colonnade::cli {
 namespace {
@@ -44,7 +45,7 @@ engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, dou
   const auto column = [&](absl::Duration engine::Breakdown::*field) {
     std::vector<double> seconds;
     for (const engine::Breakdown& d : devices) seconds.push_back(absl::ToDoubleSeconds(d.*field));
-    return absl::Seconds(engine::Percentile(std::move(seconds), part));
+    return absl::Seconds(engine::Quantile(std::move(seconds), part));
   };
   return {column(&engine::Breakdown::compute), column(&engine::Breakdown::exposed_communication),
           column(&engine::Breakdown::input_wait), column(&engine::Breakdown::idle)};
@@ -74,7 +75,7 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
   if (devices.empty()) return absl::StrCat(kTasksNotTimed, "\n");
   std::vector<std::string> lines = {"last steps, ms each: device    compute  communication  input      idle"};
-  if (devices.size() > kMostDevicesOneByOne) {
+  if (devices.size() > size_t{tools::kMostDevicesShown}) {
     lines.push_back(DeviceRow(absl::StrCat("least of ", devices.size()), Percentiles(devices, 0)));
     lines.push_back(DeviceRow("median", Percentiles(devices, 0.5)));
     lines.push_back(DeviceRow("most", Percentiles(devices, 1)));

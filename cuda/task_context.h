@@ -77,11 +77,11 @@ Call InVectorsOf(program::DType dtype, bool wide, const Make& make) {
                   [&]<class T>(T) { return wide ? Call(make(Vector<T, kLanesOf<T>>{})) : Call(make(Vector<T, 1>{})); });
 }
 
-struct ReadyTask {
+struct TaskCalls {
   std::vector<Call> calls;
   int64_t workspace_bytes = 0;
 };
-using PreparedTask = absl::StatusOr<ReadyTask>;
+using PreparedTask = absl::StatusOr<TaskCalls>;
 
 // Workspace taken piece by piece, each aligned for any tensor. Pieces are null while it is only measured.
 class Workspace {

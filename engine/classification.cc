@@ -44,7 +44,7 @@ Scores LatestScores(const Executor& executor) {
     loss_sum += sums[program::kLossSum];
     scores.top1_hits = std::llround(sums[program::kTop1Hits]);
     scores.top5_hits = std::llround(sums[program::kTop5Hits]);
-    scores.labels = std::llround(sums[program::kLabels]);
+    scores.labels = std::llround(sums[program::kLabelCount]);
   }
   scores.loss = loss_sum / static_cast<double>(std::max<int64_t>(scores.labels, 1));
   return scores;

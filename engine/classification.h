@@ -10,8 +10,8 @@
 
 namespace colonnade::engine {
 
-inline constexpr char kImages[] = "images";  // u8 [N,…,C], or f32 [N,C,…] of a Program that takes no bytes
-inline constexpr char kLabels[] = "labels";  // i32 [N], −1 for padding
+inline constexpr const char* kImages = program::kHostInputNames[program::kImagesInput];
+inline constexpr const char* kLabels = program::kHostInputNames[program::kLabelsInput];
 
 struct Scores {
   double loss = 0;  // Σ over the losses, each a mean over the labels ≥ 0, weighted in training

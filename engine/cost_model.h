@@ -10,8 +10,8 @@
 // The rate at a shape is interpolated: its logarithm is the mean over the profile's points for the op, each weighed by the
 // inverse fourth power of its distance in the logarithms of the shape's extents (the batch left out where a batch curve is
 // given, or all points are of one). Points that were measured hold the whole time of an op, so that no memory bound applies
-// to them. An op without an entry runs at the device's peak or at its memory rate, whichever takes longer; an entry "*"
-// stands for that peak where it is in flops, and for that memory rate where it is in bytes.
+// to them. An op without an entry takes the longer of flops / peak and bytes / memory rate. An entry "*" in flops
+// replaces that peak; one in bytes replaces that memory rate.
 #ifndef COLONNADE_ENGINE_COST_MODEL_H_
 #define COLONNADE_ENGINE_COST_MODEL_H_
 

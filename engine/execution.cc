@@ -107,7 +107,7 @@ void Execution::StartLoad(const WaitingLoad& load) {
   waiting_loads_.push_back(load);
 }
 
-// That the input has made by now, the part of one that it makes among them.
+// Returns how many batches the input has made by now; a fraction counts the one in progress.
 double Execution::BatchesMade() {
   if (!input_busy_) return static_cast<double>(batches_);
   const double left = clock_.SecondsLeft(now_, input_job_) / jobs_[input_job_].fixed_sec;
@@ -209,7 +209,7 @@ void Execution::EndJob(int index) {
   for (int task : job.tasks) TryDevice(program_.tasks[task].device);
 }
 
-// That a job starts (+1) or ends (-1). Where it is a transfer, what its devices compute beside it changes its speed.
+// Notes that a job starts (+1) or ends (-1). Where it is a transfer, what its devices compute beside it changes its speed.
 void Execution::NoteTransfers(const Job& job, int change) {
   if (slowdown_ == 1) return;
   if (job.kind == Job::Kind::kCompute) devices_[DeviceOf(job)].computes = change > 0 ? job_of_[job.tasks[0]] : kNoJob;

@@ -18,9 +18,7 @@ namespace {
 using program::Output;
 using program::Program;
 
-constexpr double kLargestSeed = 0x1p53;
-
-constexpr char kScalars[] = "scalars";
+constexpr const char* kScalars = program::kHostInputNames[program::kScalarsInput];
 
 absl::Status CheckScalars(const program::Input& input) {
   const program::Shape expected = {program::kStepScalarCount};
@@ -111,7 +109,7 @@ absl::StatusOr<absl::Span<std::byte>> Executor::NextBytes(int input) {
 
 absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
-  if (static_cast<double>(inputs.seed) >= kLargestSeed || static_cast<double>(inputs.step) >= kLargestSeed) {
+  if (std::max(inputs.seed, inputs.step) > program::kLargestScalar) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
   }
   if (scalars_ < 0) return absl::OkStatus();

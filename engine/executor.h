@@ -83,13 +83,15 @@ class Executor {
     return NextInput(*input);
   }
 
-  // Launches the next step with what its inputs were filled with. Never blocks.
+  // Launches the next step on what NextInput's memory holds, and returns without waiting for it. FailedPrecondition, and
+  // nothing is launched, where two steps are in flight (Collect one first), or seed or step is above kLargestScalar. What
+  // goes wrong in the step itself is returned by its Collect.
   absl::Status Enqueue(const StepInputs& inputs);
 
   // Launches the next step while the caller reads the state that the step before left. It calls `look` once for each
   // parameter, before it launches a task that changes what is kept of that parameter; `look` may Collect the steps before
   // and read that state, while the tasks launched so far run. The step is launched whole even where `look` fails. Returns
-  // the first error of `look`, which is not called again after it.
+  // the first error of `look`, which is not called again after it; else errors as Enqueue.
   using Look = absl::FunctionRef<absl::Status(size_t parameter)>;
   absl::Status EnqueueAround(const StepInputs& inputs, Look look);
 

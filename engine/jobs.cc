@@ -118,7 +118,7 @@ class JobMaker {
     return job;
   }
 
-  // Of the slowest of these: all wait for it where they meet.
+  // Returns the slowness of the slowest of these: all wait for it where they meet.
   double SlownessOf(absl::Span<const int> devices) const {
     double most = 1;
     for (int device : devices) most = std::max(most, slowness_[device]);

@@ -7,15 +7,15 @@
 
 namespace colonnade::engine {
 
-double Percentile(std::vector<double> values, double part) {
+double Quantile(std::vector<double> values, double fraction) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  const double at = part * static_cast<double>(values.size() - 1);
+  const double at = fraction * static_cast<double>(values.size() - 1);
   const size_t below = static_cast<size_t>(at), above = std::min(below + 1, values.size() - 1);
   return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
-double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
+double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
 double Mean(absl::Span<const double> values) {
   return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -36,7 +36,7 @@ double TrimmedMean(absl::Span<const double> values) {
 }
 
 double FactorOfMiddleHalf(const std::vector<double>& values) {
-  const double lower = Percentile(values, 0.25), upper = Percentile(values, 0.75);
+  const double lower = Quantile(values, 0.25), upper = Quantile(values, 0.75);
   return lower > 0 ? std::sqrt(upper / lower) : 0;
 }
 

@@ -9,10 +9,10 @@
 
 namespace colonnade::engine {
 
-// Returns the quantile `part` of the values (0: the smallest, 1: the largest), linear between neighbours, as
-// numpy.percentile; 0 if there are none. REQUIRES: 0 <= part <= 1.
-double Percentile(std::vector<double> values, double part);
-// Returns Percentile(values, 0.5): of an even number the mean of the two in the middle.
+// Returns the quantile of the values below which a fraction of them lies (0: the smallest, 1: the largest), linear between
+// neighbours, as numpy.quantile; 0 if there are none. REQUIRES: 0 <= fraction <= 1.
+double Quantile(std::vector<double> values, double fraction);
+// Returns Quantile(values, 0.5): of an even number the mean of the two in the middle.
 double Median(std::vector<double> values);
 // Returns 0 if there are none. Means add up, as the tasks of a step do; medians do not.
 double Mean(absl::Span<const double> values);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/classification.h"
@@ -16,12 +17,12 @@ namespace {
 constexpr size_t kWarmUpSteps = 4;
 
 // The step times' quantile, without the first steps, which fault in memory, warm caches, and capture graphs.
-absl::Duration Quantile(const std::vector<absl::Duration>& times, double part) {
+absl::Duration QuantileOfSteps(const std::vector<absl::Duration>& times, double fraction) {
   std::vector<double> seconds;
   for (size_t i = std::min(kWarmUpSteps, times.size() / 3); i < times.size(); ++i) {
     seconds.push_back(absl::ToDoubleSeconds(times[i]));
   }
-  return absl::Seconds(Percentile(std::move(seconds), part));
+  return absl::Seconds(Quantile(std::move(seconds), fraction));
 }
 
 absl::Status NotFinite(absl::string_view where, const StepResult& result, absl::string_view advice) {
@@ -49,7 +50,7 @@ void Drain(Executor& executor) {
   }
 }
 
-// Up to the rounding of a mean and a deviation on their way.
+// Whether two are equal up to the rounding of a mean and a deviation on their way.
 bool AreClose(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
 // Whether `op` scales some neighbouring channels as `scaling` says.
@@ -65,7 +66,7 @@ bool IsPartOf(const program::Normalise& op, const program::PixelScaling& scaling
   return false;
 }
 
-// That a Program makes of bytes what a data source says.
+// Checks that a Program makes of bytes what a data source says.
 absl::Status CheckScaling(const program::Program& program, const DataSource& data) {
   for (const program::Task& task : program.tasks) {
     const auto* compute = std::get_if<program::Compute>(&task.what);
@@ -79,7 +80,7 @@ absl::Status CheckScaling(const program::Program& program, const DataSource& dat
   return absl::OkStatus();
 }
 
-// That a Program and a data source speak of the same images.
+// Checks that a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
   ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextInput<uint8_t>(kImages));
   const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
@@ -89,17 +90,17 @@ absl::Status CheckImages(Executor& executor, const DataSource& data) {
                       program::ToString(data.sample_shape()), executor.program().global_batch, images.size()));
 }
 
-// That a Program reads nothing but what a data source and the executor give.
+// Checks that a Program reads nothing but what a data source and the executor give.
 absl::Status CheckInputs(const program::Program& program) {
   for (const program::Input& input : program.inputs) {
-    if (input.name == kImages || input.name == kLabels || input.name == "scalars") continue;
+    if (absl::c_linear_search(program::kHostInputNames, input.name)) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "network \"%s\": expected images, labels and scalars as inputs, found \"%s\"", program.model, input.name));
   }
   return absl::OkStatus();
 }
 
-// That the Program, its parameters and a data source are there to be run in `mode`.
+// Checks that the Program, its parameters and a data source are there to be run in `mode`.
 absl::Status CheckReady(Executor& executor, const DataSource& data, program::Mode mode) {
   const program::Program& program = executor.program();
   auto name = [](program::Mode m) { return m == program::Mode::kTrain ? "training" : "evaluation"; };
@@ -177,8 +178,8 @@ absl::Status ReadTestBatch(Executor& executor, const BatchInputs& inputs, DataSo
 
 }  // namespace
 
-absl::Duration TrainReport::MedianStep() const { return Quantile(step_times, 0.5); }
-absl::Duration TrainReport::P95Step() const { return Quantile(step_times, 0.95); }
+absl::Duration TrainReport::MedianStep() const { return QuantileOfSteps(step_times, 0.5); }
+absl::Duration TrainReport::P95Step() const { return QuantileOfSteps(step_times, 0.95); }
 
 namespace {
 
@@ -239,7 +240,7 @@ class Training {
     const absl::StatusOr<bool> goes_on = options_.pauses.at(step);
     if (!goes_on.ok()) {
       const bool is_state_good = !absl::IsOutOfRange(goes_on.status());
-      if (is_state_good && options_.on_input_error) options_.on_input_error(steps_done());
+      if (is_state_good && options_.before_error) options_.before_error(steps_done());
       return goes_on.status();
     }
     const absl::Time now = program::SteadyNow();
@@ -271,7 +272,7 @@ class Training {
 
   absl::Status EndOfInput(const absl::Status& why) {
     RETURN_IF_ERROR(CollectAll());
-    if (options_.on_input_error) options_.on_input_error(steps_done());
+    if (options_.before_error) options_.before_error(steps_done());
     return why;
   }
 
@@ -329,9 +330,9 @@ class Training {
   void AddHeldUp() {
     const std::optional<absl::Duration> held_up = executor_.LatestHeldUp();
     if (!held_up.has_value()) {
-      report_.stood_still.reset();
-    } else if (report_.stood_still.has_value()) {
-      *report_.stood_still += *held_up;
+      report_.held_up.reset();
+    } else if (report_.held_up.has_value()) {
+      *report_.held_up += *held_up;
     }
   }
 

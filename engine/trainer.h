@@ -61,9 +61,9 @@ struct TrainOptions {
   std::function<void(const TrainProgress&)> on_step{};
   StateCopies copies{};
   Pauses pauses{};
-  // Called where the data cannot be read, or a pause fails but for what is not finite, and training therefore ends with that
-  // error, once all steps before are collected: the state is that after so many steps.
-  std::function<void(int64_t steps_done)> on_input_error{};
+  // Called before Train returns an error that leaves the state good: the data cannot be read, or a pause fails otherwise
+  // than by OutOfRange. All steps before are collected: the state is that after so many steps.
+  std::function<void(int64_t steps_done)> before_error{};
 };
 
 struct TrainReport {
@@ -72,7 +72,7 @@ struct TrainReport {
   absl::Duration elapsed;                  // without pauses
   int64_t skipped_steps = 0;               // of those done: gradients were not finite
   // How long copies of the state held up steps, in total; nothing where the backend does not time tasks.
-  std::optional<absl::Duration> stood_still = absl::ZeroDuration();
+  std::optional<absl::Duration> held_up = absl::ZeroDuration();
   bool stopped = false;
   RunPosition end;   // of the run, with the mean of those losses above that are finite
   Trace last_steps;  // the last two; one where there was one, or a pause between them

@@ -31,7 +31,7 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
         absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
                         groups, axis_size));
   }
-  // Windows need the whole group: the positions of a run gather it and compute it alike.
+  // Windows need the whole group: the positions of a subgroup gather it and compute it alike.
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs = sharding.input_gradients = {Placement::Replicated(groups)};
   sharding.output = sharding.output_gradient = Placement::Replicated(groups);

@@ -23,8 +23,8 @@ std::optional<Strategy> StrategyFromName(const std::string& name);
 //   Replicated  every position holds all of it
 //   Split(dim)  position m holds the m-th of M equal parts along dim
 //   Partial     every position holds a summand of it
-// With groups = G > 1 (G divides M), dimension 1 is first cut into G parts, one for each run of M/G positions, and the kind
-// (Replicated or Partial) holds within such a run. Grouped layers on more columns than groups need this.
+// With groups = G > 1 (G divides M), dimension 1 is first cut into G parts, one for each subgroup of M/G positions, and the
+// kind (Replicated or Partial) holds within it. Grouped layers on more columns than groups need this.
 // With sections, the dimension is first cut into these extents, and position m holds the m-th of M equal parts of each, side
 // by side. The sections of a concatenation are the extents of its inputs, those of a batch that moves in parts its parts.
 struct Placement {

@@ -62,7 +62,21 @@ enum class Fused {
 
 // Whether a tensor of a stage that is `by_sample` has a row for each sample.
 constexpr bool HasRows(Slot slot) { return slot.kind != Slot::Kind::kParameter && slot.kind != Slot::Kind::kState; }
-constexpr bool HasRows(Fused which) { return which < Fused::kWeight; }
+constexpr bool HasRows(Fused which) {
+  switch (which) {
+    case Fused::kAddend:
+    case Fused::kMask:
+    case Fused::kMore:
+    case Fused::kMasked:
+      return true;
+    case Fused::kWeight:
+    case Fused::kBias:
+    case Fused::kFoldedWeight:
+    case Fused::kFoldedBias:
+      return false;
+  }
+  return false;
+}
 
 // The operands of one stage on one device.
 class StageShard {

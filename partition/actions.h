@@ -30,7 +30,7 @@ struct Value {
   TensorPlacement placement;            // empty before ExpandShards
   std::optional<program::DType> dtype;  // before ChoosePrecision only values with a type of their own have it, as labels do
   bool in_master_type = false;          // f32 or f64, also where activations are bf16
-  int host_input = -1;                  // index of the Program input that it is loaded from, or −1
+  int host_input = -1;                  // program::HostInput that it is loaded from, or −1
   int64_t first_sample = 0;             // of the host's input
   int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
   bool is_gradient = false;             // of the parameter

@@ -17,8 +17,6 @@ using program::BufferId;
 using program::Lane;
 using program::Pass;
 
-enum HostInput { kImages = 0, kLabels = 1, kScalars = 2 };
-
 // [n,C,…] as [n,…,C].
 program::Shape ChannelsLast(program::Shape shape) {
   std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
@@ -93,18 +91,21 @@ std::vector<program::Input> HostInputs(const Lowering& lowering) {
   const int64_t n = lowering.options.global_batch;
   const program::Shape images = lowering.graph.OutputShape(LayerId{0}, n);
   const bool bytes = lowering.options.pixels.has_value();
-  return {{.name = "images",
+  return {{.name = program::kHostInputNames[program::kImagesInput],
            .host_dtype = bytes ? program::DType::kU8 : program::DType::kF32,
            .shape = bytes ? ChannelsLast(images) : images},
-          {.name = "labels", .host_dtype = program::DType::kI32, .shape = {n}},
-          {.name = "scalars", .host_dtype = program::DType::kF64, .shape = {program::kStepScalarCount}}};
+          {.name = program::kHostInputNames[program::kLabelsInput], .host_dtype = program::DType::kI32, .shape = {n}},
+          {.name = program::kHostInputNames[program::kScalarsInput],
+           .host_dtype = program::DType::kF64,
+           .shape = {program::kStepScalarCount}}};
 }
 
 void AddScalars(Emission& e, int position) {
   const BufferId scalars = e.builder.program().AddLoaded(e.builder.device_at(position), "scalars", program::DType::kF64,
                                                          {program::kStepScalarCount});
   e.scalars[position] = scalars;
-  AddLoad(e, position, kScalars, scalars, program::Region::Whole(e.builder.shape(scalars)), {"scalars", Pass::kInput});
+  AddLoad(e, position, program::kScalarsInput, scalars, program::Region::Whole(e.builder.shape(scalars)),
+          {"scalars", Pass::kInput});
 }
 
 // What the host gives is copied as it is, while the step before computes; images then become what the network reads.
@@ -114,7 +115,7 @@ void Emit(Emission& e, const Action& action, const LoadInput&) {
     const std::vector<Samples> held = SamplesOn(e.builder.mesh(), value.placement, value.shape[0], p);
     int64_t row = 0;
     for (const Samples& samples : held) {
-      if (value.host_input == kImages) {
+      if (value.host_input == program::kImagesInput) {
         LoadImages(e, action, p, samples, row);
       } else {
         LoadLabels(e, action, p, samples, held.size() == 1 ? std::nullopt : std::optional(row));

@@ -73,7 +73,7 @@ program::Op UpdateOp(const Emission& e, int bucket) {
   return std::visit(Visitor{rates, decays, decay}, e.update().optimizer);
 }
 
-// That one position updates.
+// Returns how many elements one position updates.
 int64_t UpdatedElements(const Emission& e, int bucket) {
   return e.lowering.LocalElements(e.lowering.buckets[bucket]) * UpdatedParts(e.lowering, bucket, 0).size[0] /
          PartsOf(e.lowering, bucket);

@@ -109,7 +109,7 @@ class Expander {
       labels_.push_back(lowering_.AddValue({.name = OfMicroBatch("labels"),
                                             .shape = {n_},
                                             .dtype = program::DType::kI32,
-                                            .host_input = 1,
+                                            .host_input = program::kLabelsInput,
                                             .first_sample = micro_batch_ * n_}));
       count.inputs.push_back({labels_.back(), {}});
     }
@@ -124,8 +124,10 @@ class Expander {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
-      nodes_[i].y = lowering_.AddValue(
-          {.name = OfMicroBatch(graph_.nodes[i].name), .shape = shape, .host_input = 0, .first_sample = first_sample});
+      nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[i].name),
+                                        .shape = shape,
+                                        .host_input = program::kImagesInput,
+                                        .first_sample = first_sample});
     }
   }
 

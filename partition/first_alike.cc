@@ -216,7 +216,7 @@ class Classifier {
       if (reshard == nullptr || reshard->entry.kind == ReshardKind::kSlice) continue;
       const ReshardEntry* entry = &reshard->entry;
       const int64_t groups = std::max(entry->from.groups, entry->to.groups);
-      if (!known.insert({entry->axis, groups, entry->kind == ReshardKind::kGatherRuns}).second) continue;
+      if (!known.insert({entry->axis, groups, entry->kind == ReshardKind::kGatherAcrossSubgroups}).second) continue;
       meetings.push_back([this, entry](int p) { return ReshardGroup(mesh_, *entry, p); });
     }
     return meetings;

@@ -2,8 +2,8 @@
 //
 // All hold shards of equal extents and run the same actions. Two positions differ in what they
 //   * do as the root of a reduction, or not;
-//   * wait for before they read a part of what several tasks have made. Of what two have gathered each copies its own half
-//     and receives the other's: who reads its own half alone waits for nobody. Sections move one by one. (What a stage
+//   * wait for before they read a part of what several tasks have made. After an all-gather of two, a position that reads
+//     only its own half waits for no transfer; one that reads the other half does. Sections move one by one. (What a stage
 //     without ops hands on is not followed.)
 //   * meet: the members of their groups differ so, place by place (colour refinement: positions are told apart by the kinds
 //     of those whom they meet until no kind is divided any more), or KindOfDevices says so of those groups.

@@ -21,8 +21,7 @@ using Group = std::vector<int>;                     // positions, in member orde
 
 class MeshBuilder {
  public:
-  // Builds what all positions have and do; or, if `first_alike` is not empty, what those positions p have and do of which
-  // first_alike[p] is p: they stand for the others.
+  // Emits all positions if `first_alike` is empty; else position p only if first_alike[p] is p: it stands for the others.
   MeshBuilder(const Lowering& lowering, std::vector<int> first_alike);
 
   const Mesh& mesh() const { return plan_.mesh; }

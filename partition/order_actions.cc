@@ -122,7 +122,7 @@ class Orderer {
     }
   }
 
-  // Of values, behind what moves already.
+  // Places a transfer of values behind all transfers so far.
   void Transfer(Action& action) {
     int64_t bytes = 0;
     for (ValueId output : action.outputs) bytes += ValueBytes(output);
@@ -133,7 +133,7 @@ class Orderer {
     out_.push_back(std::move(action));
   }
 
-  // Of what moved in parts, one part, or all.
+  // Lets compute wait for a value: for the given part of it, or for all.
   void AwaitValue(ValueId value, std::optional<int> part) {
     for (int p : {part.value_or(lowering_.parts - 1), kWhole}) {
       const auto moved = moved_.find({value, p});
@@ -141,7 +141,7 @@ class Orderer {
     }
   }
 
-  // Into how many its values are cut, of which the action moves or computes one.
+  // Returns into how many parts its values are cut, of which the action moves or computes one.
   int64_t PartsOf(const Action& action) const { return action.part.has_value() ? lowering_.parts : 1; }
 
   void EmitLate() {

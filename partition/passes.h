@@ -28,10 +28,10 @@ absl::Status ExpandShards(Lowering& lowering);
 // Puts actions of the resharding table before each operand that does not lie as needed. After: every operand does.
 absl::Status InsertResharding(Lowering& lowering);
 
-// Actions that only update state go last, since sums over devices that they read may still move. Such sums that nothing else
-// reads, as those of a normalisation in groups, are put into buckets, closed as those of gradients are; each is reduced by
-// one collective once its last sum is made. Sums within runs stay as they are, and so do those without a type of their own,
-// which may be rounded behind their sum.
+// Moves actions that only update state to the end, since sums over devices that they read may still move. Sums that only
+// such actions read, as those of a normalisation in groups, share buckets, closed as those of gradients are, each reduced by
+// one collective after its last summand is made. Not bucketed: sums within subgroups, and values whose type ChoosePrecision
+// still has to decide.
 absl::Status BucketStatistics(Lowering& lowering);
 
 // Gives compute work while a value moves for which the backward pass waits: the nearest action before the transfer that

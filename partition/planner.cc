@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "partition/exchanges.h"
 #include "partition/named_plans.h"
 #include "partition/plan_judge.h"
 #include "partition/proposals.h"
 #include "partition/step_costs.h"
+#include "partition/strategy_changes.h"
 #include "program/status_macros.h"
 
 namespace colonnade::partition {
@@ -55,7 +55,7 @@ class Search {
     }
     RETURN_IF_ERROR(VaryNamedPlans());
     RETURN_IF_ERROR(VaryTheBest());
-    RETURN_IF_ERROR(ExchangeLayers());
+    RETURN_IF_ERROR(ChangeStrategies());
     return judge_.Sorted();
   }
 
@@ -210,16 +210,16 @@ class Search {
   }
 
   // Single layers of the winner, and runs of neighbours that change alike, as long as a change helps.
-  absl::Status ExchangeLayers() {
+  absl::Status ChangeStrategies() {
     Candidate best = judge_.Sorted()[0];
     if (best.plan.mesh.device_count() == 1) return absl::OkStatus();
     ASSIGN_OR_RETURN(const StepCosts costs, StepCostsOn(best.plan.mesh, graph_, options_));
     for (bool changed = true; changed && !judge_.IsSpent();) {
       changed = false;
-      for (const Exchange& exchange : ExchangesOf(graph_, best.plan, samples_, costs)) {
+      for (const StrategyChange& change : StrategyChangesOf(graph_, best.plan, samples_, costs)) {
         if (judge_.IsSpent()) return absl::OkStatus();
         Plan plan = best.plan;
-        if (!Apply(exchange, graph_, plan)) continue;  // as it is since a change before this one
+        if (!Apply(change, graph_, plan)) continue;  // as it is since a change before this one
         ASSIGN_OR_RETURN(Candidate candidate, judge_.Judge(plan));
         if (!IsBetter(candidate, best)) continue;
         best = std::move(candidate);

@@ -41,7 +41,7 @@ std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& t
   if (from.kind == Kind::kReplicated) {
     if (IsWhole(from)) return ReshardKind::kSlice;
     if (to_channels) return ReshardKind::kSlice;
-    if (IsWhole(to)) return ReshardKind::kGatherRuns;
+    if (IsWhole(to)) return ReshardKind::kGatherAcrossSubgroups;
     return std::nullopt;
   }
   if (!IsGrouped(from)) {
@@ -91,7 +91,7 @@ const char* Name(ReshardKind kind) {
       return "slice";
     case ReshardKind::kAllGather:
       return "all_gather";
-    case ReshardKind::kGatherRuns:
+    case ReshardKind::kGatherAcrossSubgroups:
       return "gather_runs";
     case ReshardKind::kAllToAll:
       return "all_to_all";
@@ -108,7 +108,7 @@ std::optional<program::CollectiveKind> CollectiveOf(ReshardKind kind) {
     case ReshardKind::kSlice:
       return std::nullopt;
     case ReshardKind::kAllGather:
-    case ReshardKind::kGatherRuns:
+    case ReshardKind::kGatherAcrossSubgroups:
       return program::CollectiveKind::kAllGather;
     case ReshardKind::kAllToAll:
       return program::CollectiveKind::kAllToAll;
@@ -168,15 +168,16 @@ int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position) {
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position) {
   const int64_t size = mesh.axes[entry.axis].size;
   const int64_t groups = std::max(entry.from.groups, entry.to.groups);
-  const int64_t run = size / groups;
+  const int64_t subgroup = size / groups;
   const int64_t coordinate = mesh.Coordinate(position, entry.axis);
   std::vector<int> members;
-  if (entry.kind == ReshardKind::kGatherRuns) {
-    for (int64_t g = 0; g < groups; ++g) members.push_back(mesh.At(position, entry.axis, g * run + coordinate % run));
+  if (entry.kind == ReshardKind::kGatherAcrossSubgroups) {
+    for (int64_t g = 0; g < groups; ++g)
+      members.push_back(mesh.At(position, entry.axis, g * subgroup + coordinate % subgroup));
     return members;
   }
-  const int64_t first = coordinate / run * run;
-  for (int64_t i = 0; i < run; ++i) members.push_back(mesh.At(position, entry.axis, first + i));
+  const int64_t first = coordinate / subgroup * subgroup;
+  for (int64_t i = 0; i < subgroup; ++i) members.push_back(mesh.At(position, entry.axis, first + i));
   return members;
 }
 

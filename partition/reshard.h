@@ -2,14 +2,15 @@
 //
 //   from \ to     split(0)         split(1)            sections            replicated       replicated/g
 //   split(0)      -                all-to-all          all-to-all          all-gather       via replicated
-//   split(1)      all-to-all       -                   via replicated      all-gather       all-gather in each run
+//   split(1)      all-to-all       -                   via replicated      all-gather       all-gather in subgroups
 //   sections      all-to-all       via replicated      -  (others: via r.) all-gather       via replicated
 //   replicated    slice            slice               slice               -                slice
-//   replicated/g  via replicated   slice               via replicated      gather of runs   -  (another g: via replicated)
+//   replicated/g  via replicated   slice               via replicated      gather across    -  (another g: via replicated)
 //   partial       reduce-scatter   reduce-scatter      reduce-scatter      all-reduce       via replicated
-//   partial/g     via replicated   reduce-sc. in run   via repl./g         via repl./g      all-reduce in each run
+//   partial/g     via replicated   reduce-sc. in sub.  via repl./g         via repl./g      all-reduce in subgroups
 //
-// A run is the M/g positions of an axis of M that share one of g groups of channels, and `sections` is split(1) by sections
+// A subgroup is the M/g neighbouring positions of an axis of M that share one of g groups of channels; a gather across
+// subgroups is one over the positions that have equal places in them. `sections` is split(1) by sections
 // (layers::Placement): an entry moves each section as if it were the tensor. So it does of split(0) by sections, which has
 // the entries of split(0). Nothing becomes Partial: only a layer makes that.
 #ifndef COLONNADE_PARTITION_RESHARD_H_
@@ -25,12 +26,12 @@
 namespace colonnade::partition {
 
 enum class ReshardKind {
-  kSlice,       // a local copy of the part that one keeps
-  kAllGather,   // over the axis, or over each run
-  kGatherRuns,  // over the positions that have equal places in their runs
+  kSlice,                  // a local copy of the part that one keeps
+  kAllGather,              // over the axis, or over each subgroup
+  kGatherAcrossSubgroups,  // over the positions that have equal places in their subgroups
   kAllToAll,
-  kReduceScatter,  // over the axis, or over each run
-  kAllReduce,      // over the axis, or over each run; in place
+  kReduceScatter,  // over the axis, or over each subgroup
+  kAllReduce,      // over the axis, or over each subgroup; in place
 };
 const char* Name(ReshardKind kind);
 // The collective that does it; none for a slice.

@@ -55,9 +55,9 @@ int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<
 absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                   program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
-// Spreads all layers by `plan`. The result is by node, with empty entries for inputs. Where samples move between the
-// positions of an axis, or would be made whole over it to move over an axis before, layers that split the batch over it do
-// so by TransferParts sections, so that each section moves by itself.
+// Spreads all layers by `plan`. The result is by node, with empty entries for inputs. If samples move along an
+// axis, or must be gathered on it before they move along an earlier one, layers with `batch` on it hold their share of each
+// of the TransferParts parts, so that a part can move by itself.
 absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 

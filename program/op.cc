@@ -90,10 +90,10 @@ std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count) {
       case Occurs::kIfBias:
         fixed += row.has_bias ? 1 : 0;
         break;
-      case Occurs::kMaybe:
+      case Occurs::kAllOrNone:
         ++optional;
         break;
-      case Occurs::kOften:
+      case Occurs::kOnceOrMore:
         ++repeating;
         break;
     }
@@ -105,8 +105,8 @@ std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count) {
   for (size_t i = 0; i < row.operands.size(); ++i) {
     const OperandTrait& operand = row.operands[i];
     if (operand.occurs == Occurs::kIfBias && !row.has_bias) continue;
-    if (operand.occurs == Occurs::kMaybe && more == 0) continue;
-    if (operand.occurs != Occurs::kOften) {
+    if (operand.occurs == Occurs::kAllOrNone && more == 0) continue;
+    if (operand.occurs != Occurs::kOnceOrMore) {
       traits.push_back(&operand);
       continue;
     }
@@ -133,7 +133,7 @@ std::string DescribeOperands(const Op& op) {
   std::string text;
   for (const OperandTrait& operand : row.operands) {
     if (operand.occurs == Occurs::kIfBias && !row.has_bias) continue;
-    const bool maybe = operand.occurs == Occurs::kMaybe, often = operand.occurs == Occurs::kOften;
+    const bool maybe = operand.occurs == Occurs::kAllOrNone, often = operand.occurs == Occurs::kOnceOrMore;
     absl::StrAppend(&text, text.empty() ? "" : ", ", maybe ? "[" : "", operand.name, " ", Name(operand.access),
                     maybe ? "]" : "", often ? " …" : "");
   }

@@ -315,10 +315,11 @@ const char* Name(const Op& op);  // "conv_forward": the word in the Program text
 
 // The layout of the step scalars, an f64 [3] buffer on each device that the host fills before each step.
 enum StepScalar : int { kLearningRate = 0, kStep = 1, kSeed = 2, kStepScalarCount = 3 };
+inline constexpr uint64_t kLargestScalar = (uint64_t{1} << 53) - 1;  // of steps and seeds: a double holds it and all below
 // The layout of a gate.
 enum Gate : int { kIsOpen = 0, kGradientScale = 1, kGateCount = 2 };
 // The layout of the metrics that SoftmaxCrossEntropyForward writes.
-enum Metric : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabels = 3, kMetricCount = 4 };
+enum Metric : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabelCount = 3, kMetricCount = 4 };
 
 }  // namespace colonnade::program
 

@@ -57,7 +57,7 @@ inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutp
 
 // The operand where it may be absent.
 constexpr OperandTrait Maybe(OperandTrait operand) {
-  operand.occurs = Occurs::kMaybe;
+  operand.occurs = Occurs::kAllOrNone;
   return operand;
 }
 

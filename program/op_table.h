@@ -46,7 +46,7 @@ struct OpTraits<Normalise> : Streams {
 template <>
 struct OpTraits<Sum> : StreamsAlike {
   static constexpr const char* kName = "sum";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads, Width::kElement, Occurs::kOften},
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kData, kReads, Width::kElement, Occurs::kOnceOrMore},
                                                {"y", Role::kData, kWrites}};
 };
 
@@ -132,7 +132,8 @@ struct OpTraits<ActivationBackward> : StreamsAlike {
 template <>
 struct OpTraits<MaxPoolForward> : WorksOnImages {
   static constexpr const char* kName = "max_pool_forward";
-  static constexpr OperandTrait kOperands[] = {kX, kY, {"argmax", Role::kArgmax, kWrites, Width::kElement, Occurs::kMaybe}};
+  static constexpr OperandTrait kOperands[] = {
+      kX, kY, {"argmax", Role::kArgmax, kWrites, Width::kElement, Occurs::kAllOrNone}};
   static constexpr std::tuple kAttributes{Attribute{"window", &MaxPoolForward::window}};
   static constexpr LayoutRule kLayout = LayoutRule::kArgmax;
 };
@@ -189,7 +190,7 @@ template <>
 struct OpTraits<BatchNormSums> : StreamsAlike {
   static constexpr const char* kName = "batch_norm_sums";
   static constexpr OperandTrait kOperands[] = {
-      kX, {"sums", Role::kSums, kWrites}, {"totals", Role::kSums, kWrites, Width::kElement, Occurs::kMaybe}};
+      kX, {"sums", Role::kSums, kWrites}, {"totals", Role::kSums, kWrites, Width::kElement, Occurs::kAllOrNone}};
 };
 template <>
 struct OpTraits<BatchNormForward> : StreamsAlike {
@@ -292,7 +293,7 @@ struct OpTraits<SoftmaxCrossEntropyForward> : Streams {
 template <>
 struct OpTraits<CountLabels> : Streams {
   static constexpr const char* kName = "count_labels";
-  static constexpr OperandTrait kOperands[] = {{"labels", Role::kLabels, kReads, Width::kElement, Occurs::kOften},
+  static constexpr OperandTrait kOperands[] = {{"labels", Role::kLabels, kReads, Width::kElement, Occurs::kOnceOrMore},
                                                {"count", Role::kCount, kWrites}};
 };
 template <>
@@ -307,8 +308,8 @@ struct OpTraits<SoftmaxCrossEntropyBackward> : Streams {
 template <>
 struct OpTraits<CheckFinite> : Streams {
   static constexpr const char* kName = "check_finite";
-  static constexpr OperandTrait kOperands[] = {{"x", Role::kWeight, kReads, Width::kMaster, Occurs::kOften},
-                                               {"flag", Role::kFlag, kWrites, Width::kElement, Occurs::kOften}};
+  static constexpr OperandTrait kOperands[] = {{"x", Role::kWeight, kReads, Width::kMaster, Occurs::kOnceOrMore},
+                                               {"flag", Role::kFlag, kWrites, Width::kElement, Occurs::kOnceOrMore}};
 };
 inline constexpr OperandTrait kTrust{"trust", Role::kControl, kReads}, kGradient{"g", Role::kWeight, kReads, Width::kMaster},
     kUpdated{"w", Role::kWeight, kAccumulates, Width::kMaster};

@@ -69,9 +69,9 @@ constexpr bool IsTensor(Role role) { return role != Role::kData && !TypeOf(role)
 enum class Width { kElement, kMaster, kSummand };
 enum class Occurs {
   kOnce,
-  kIfBias,  // if attribute `bias` is set
-  kMaybe,   // all such operands of an op or none: what training needs, what is fused with the op
-  kOften,   // once or more; several such operands in a row repeat together
+  kIfBias,      // if attribute `bias` is set
+  kAllOrNone,   // all such operands of an op or none: what training needs, what is fused with the op
+  kOnceOrMore,  // several such operands in a row repeat together
 };
 struct OperandTrait {
   const char* name;  // "dy"

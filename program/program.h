@@ -117,8 +117,12 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-// A global tensor that the host provides before each step, cut into pieces that Load tasks copy in. The first inputs are
-// "images" (u8 [N,…,C], which Normalise makes [N,C,…] of, or f32 [N,C,…]), "labels" (i32) and "scalars" (f64, StepScalar).
+// The first inputs of a Program that lowering makes: images (u8 [N,…,C], which Normalise makes [N,C,…] of, or f32 [N,C,…]),
+// labels (i32 [N], −1 for padding) and the step scalars (f64, StepScalar).
+enum HostInput : int { kImagesInput, kLabelsInput, kScalarsInput };
+inline constexpr const char* kHostInputNames[] = {"images", "labels", "scalars"};
+
+// A global tensor that the host provides before each step, cut into pieces that Load tasks copy in.
 struct Input {
   std::string name;
   DType host_dtype = DType::kF32;

@@ -32,7 +32,8 @@ namespace colonnade::program {
 // it left there. waits_previous concerns steps of the same Program, which overlap where no other Program's come between.
 absl::Status Verify(const Program& program);
 
-// Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered.
+// Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered. Its messages name
+// the rule `placement`, of buffers in memory.
 absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map);
 
 }  // namespace colonnade::program

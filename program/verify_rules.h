@@ -21,7 +21,7 @@ inline constexpr int kMaxViews = 64;  // one of the other: whoever follows them 
 
 absl::Status CheckStructure(const Program& program);  // and calls CheckOperands for each task
 absl::Status CheckOperands(const Program& program, const Task& task);
-absl::Status CheckDeclarations(const Program& program);  // outputs
+absl::Status CheckDeclarations(const Program& program);  // outputs, slots
 absl::Status CheckWaits(const Program& program);
 absl::Status CheckMessages(const Program& program);
 absl::Status CheckCollectives(const Program& program);

@@ -18,7 +18,6 @@
 namespace colonnade::tools {
 namespace {
 
-constexpr int kMostColumns = 16;
 constexpr double kLeastWidth = 640;  // of the title and the legend
 constexpr double kMargin = 24, kHeaderHeight = 120, kLaneWidth = 13, kMostLabelWidth = 250;
 constexpr double kCellHeight = 34, kRowGap = 10, kColumnGap = 8, kBusHeight = 17, kLevelHeight = 9;
@@ -51,9 +50,9 @@ std::string NamesInWords(const std::vector<std::string>& names) {
 // How many of the devices, in the order of the mesh, are drawn: whole replicas if one has few enough.
 int ColumnsOf(const partition::Mesh& mesh) {
   const int devices = mesh.device_count();
-  if (devices <= kMostColumns) return devices;
+  if (devices <= kMostDevicesShown) return devices;
   const auto of_a_replica = static_cast<int>(mesh.axes.back().size);
-  return of_a_replica > kMostColumns ? kMostColumns : kMostColumns / of_a_replica * of_a_replica;
+  return of_a_replica > kMostDevicesShown ? kMostDevicesShown : kMostDevicesShown / of_a_replica * of_a_replica;
 }
 
 class Drawing {

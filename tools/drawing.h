@@ -14,6 +14,8 @@
 
 namespace colonnade::tools {
 
+inline constexpr int kMostDevicesShown = 16;  // one by one, in pictures and tables: of more they say less
+
 struct DrawingOptions {
   bool folds_blocks = true;  // branches that part and join again are one box
 };
@@ -23,7 +25,7 @@ struct PlanPicture {
   std::vector<double> cuts;  // heights at which paper may cut it: between rows, and through no text beside them
 };
 
-// The first 16 devices, or what whole replicas these hold. Errors: those of a plan that is not the network's.
+// The first kMostDevicesShown devices, or what whole replicas these hold. Errors: those of a plan that is not the network's.
 absl::StatusOr<PlanPicture> PictureOfPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                           const program::Program& program, const DrawingOptions& options = {});
 absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,

@@ -203,8 +203,11 @@ class RowMaker {
   std::string OutputOf(size_t node, int position) const {
     const layers::LayerTraits traits = layers::TraitsOf(graph_.nodes[node].layer);
     const int device = plan_.device_at(position);
-    if (traits.is_input) return program::ToString(ChannelsFirst(program_, PartOnDevice(program_, "images", device)));
-    if (traits.is_loss) return program::ToString(PartOnDevice(program_, "labels", device));
+    if (traits.is_input)
+      return program::ToString(
+          ChannelsFirst(program_, PartOnDevice(program_, program::kHostInputNames[program::kImagesInput], device)));
+    if (traits.is_loss)
+      return program::ToString(PartOnDevice(program_, program::kHostInputNames[program::kLabelsInput], device));
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
     const absl::StatusOr<program::Shape> local = partition::LocalShape(plan_.mesh, shardings_[node].output, global);
     return program::ToString(local.ok() ? *local : global);

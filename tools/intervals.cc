@@ -43,7 +43,7 @@ double PartOf(const std::vector<std::vector<double>>& draws, Predicate predicate
 Interval DrawnSteps::Of(size_t program) const {
   std::vector<double> seconds;
   for (const std::vector<double>& draw : seconds_) seconds.push_back(draw[program]);
-  return {engine::Percentile(seconds, kLow), engine::Percentile(seconds, kHigh)};
+  return {engine::Quantile(seconds, kLow), engine::Quantile(seconds, kHigh)};
 }
 
 double DrawnSteps::PartInOrder(absl::Span<const double> nominal) const {

@@ -61,7 +61,7 @@ std::vector<engine::TaskTime> Union(std::vector<engine::TaskTime> times) {
 
 constexpr size_t kFewestTimes = 4;  // of which quartiles say something
 
-// Of those that are known.
+// Returns the median of those that are known.
 double MedianFactor(std::vector<double> factors) {
   std::erase(factors, 0.0);
   return engine::Median(std::move(factors));
@@ -241,7 +241,7 @@ void Observations::AddRatios(const Run& run) {
       if (std::min(own, first) > absl::ZeroDuration()) ratios.push_back(absl::FDivDuration(own, first));
     }
     if (!ratios.empty())
-      ratios_[d].push_back({engine::Percentile(ratios, 0.25), engine::Median(ratios), engine::Percentile(ratios, 0.75)});
+      ratios_[d].push_back({engine::Quantile(ratios, 0.25), engine::Median(ratios), engine::Quantile(ratios, 0.75)});
   }
 }
 

@@ -71,7 +71,7 @@ class Axis {
   std::vector<double> ticks_;
 };
 
-// Of values above 0.
+// The range of values above 0.
 struct Range {
   double least = std::numeric_limits<double>::max(), most = 0;
   void Add(double value) { least = std::min(least, value), most = std::max(most, value); }

@@ -235,7 +235,7 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
 
 double TransferRun::Mean() const { return engine::Mean(seconds); }
 
-double TransferRun::Percentile(double part) const { return engine::Percentile(seconds, part); }
+double TransferRun::Quantile(double part) const { return engine::Quantile(seconds, part); }
 
 const std::vector<std::string>& MeasurableTransferNames() {
   static const std::vector<std::string>* const names =
@@ -271,7 +271,7 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
   ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.what = what, .members = members, .bytes = bytes},
                                                       {.warm_ups = 0, .repeats = repeats}, make_backend));
   if (run.wrong > 0) return absl::InternalError(run.first_wrong);
-  return TransferTime{what, members, static_cast<double>(run.bytes), run.Percentile(0.5)};
+  return TransferTime{what, members, static_cast<double>(run.bytes), run.Quantile(0.5)};
 }
 
 int64_t SizeOf(const TransferCase& transfer, int64_t bytes) {

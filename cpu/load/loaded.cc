@@ -43,7 +43,7 @@ CpuProgram::CpuProgram(Resources& resources, const Program& program, const engin
       memory_(program, resources.books),
       tasks_(program.tasks.size()),
       progress_(program) {
-  for (ReadyTask& task : tasks_) {
+  for (LoadedTask& task : tasks_) {
     task.launched_step = kNever;
     for (int slot = 0; slot < 2; ++slot) task.start[slot] = task.end[slot] = origin_;
   }
@@ -150,7 +150,7 @@ absl::Status CpuProgram::PrepareComputeTasks() {
 absl::Status CpuProgram::PrepareComputeTasks(const std::vector<const Task*>& of_lane) {
   for (const Task* task : of_lane) {
     const program::Op& op = std::get<program::Compute>(task->what).op;
-    ReadyTask& ready = tasks_[task->id.value];
+    LoadedTask& ready = tasks_[task->id.value];
     if (program::UsesSlots(program_, *task)) {
       ASSIGN_OR_RETURN(ready.odd_kernel, PrepareTask(*task, op));
       std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task->id; });
@@ -184,7 +184,7 @@ void CpuProgram::NoteLayouts() {
 
 void CpuProgram::BindTasks() {
   for (const Task& task : program_.tasks) {
-    ReadyTask& ready = tasks_[task.id.value];
+    LoadedTask& ready = tasks_[task.id.value];
     const auto bind = [&](int slot, Kernel& kernel, Announcer& announcer) {
       std::vector<char*> data;
       for (BufferId buffer : UsedBuffers(task)) data.push_back(memory_.BaseOf(buffer, slot));
@@ -259,7 +259,7 @@ void CpuProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
 void CpuProgram::WaitForTask(int32_t task, int64_t step) { progress_.WaitFor(task, step); }
 
 void CpuProgram::RunTask(int32_t task, int64_t step) {
-  ReadyTask& ready = tasks_[task];
+  LoadedTask& ready = tasks_[task];
   ready.start[step % 2] = Clock::now();
   if (!failed_.load(std::memory_order_acquire)) {
     const bool odd = step % 2 == 1 && ready.odd_kernel != nullptr;
@@ -296,7 +296,7 @@ absl::Status CpuProgram::Synchronize(int64_t step) {
 
 std::vector<engine::TaskTime> CpuProgram::Times(int64_t step) const {
   std::vector<engine::TaskTime> times;
-  for (const ReadyTask& task : tasks_) {
+  for (const LoadedTask& task : tasks_) {
     times.push_back({absl::FromChrono(task.start[step % 2] - origin_), absl::FromChrono(task.end[step % 2] - origin_)});
   }
   return times;

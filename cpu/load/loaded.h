@@ -54,7 +54,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
     int64_t bytes;
   };
   // What a lane needs of one task.
-  struct ReadyTask {
+  struct LoadedTask {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<Kernel> odd_kernel;  // in odd steps, of a task that uses a buffer of two slots
     Announcer announcer, odd_announcer;
@@ -100,7 +100,7 @@ class CpuProgram : public engine::LoadedProgram, private CommandHandler {
   const engine::HostSlot* slots_;
   Layouts layouts_;
   engine::ProgramMemory memory_;  // workspaces by lane
-  std::vector<ReadyTask> tasks_;
+  std::vector<LoadedTask> tasks_;
   std::vector<std::shared_ptr<Rendezvous>> rendezvous_;
   std::vector<engine::AddedReorder> added_reorders_;
 

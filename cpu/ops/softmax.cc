@@ -82,7 +82,7 @@ PreparedKernel PrepareForward(T, const program::SoftmaxCrossEntropyForward& op, 
           metrics[program::kLossSum] += each[n].loss;
           metrics[program::kTop1Hits] += each[n].rank < 1 ? 1 : 0;
           metrics[program::kTop5Hits] += each[n].rank < 5 ? 1 : 0;
-          metrics[program::kLabels] += 1;
+          metrics[program::kLabelCount] += 1;
         }
         return absl::OkStatus();
       },

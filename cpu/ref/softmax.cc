@@ -45,7 +45,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const
     metrics[program::kLossSum] += op.weight * (largest + std::log(sum) - smoothed);
     metrics[program::kTop1Hits] += rank < 1;
     metrics[program::kTop5Hits] += rank < 5;
-    metrics[program::kLabels] += 1;
+    metrics[program::kLabelCount] += 1;
   }
   WriteDense(p, operands[2]);
   WriteDense(metrics, operands[3]);

@@ -115,7 +115,7 @@ struct SumMetrics {
     metrics[program::kLossSum] = sum.loss;
     metrics[program::kTop1Hits] = sum.top1;
     metrics[program::kTop5Hits] = sum.top5;
-    metrics[program::kLabels] = sum.counts;
+    metrics[program::kLabelCount] = sum.counts;
   }
 };
 

@@ -107,7 +107,7 @@ TaskContext CudaProgram::ContextOf(const Task& task, int parity) {
 
 absl::Status CudaProgram::PrepareTasks() {
   for (const Task& task : program_.tasks) {
-    Ready& ready = tasks_[task.id.value];
+    LoadedTask& ready = tasks_[task.id.value];
     ready.range = absl::StrCat(task.id.value, " ", program::Name(task), " ", task.from.layer);
     if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
       if (absl::Status status = PrepareComputeTask(task, compute->op); !status.ok()) return InTask(status, task);
@@ -118,7 +118,7 @@ absl::Status CudaProgram::PrepareTasks() {
   for (const Task& task : program_.tasks) {
     for (const engine::ByteRange& range : engine::PaddingBehind(program_, layouts_.buckets, task)) {
       const ClearBytes clear{memory_.BaseOf(range.bucket) + range.begin, range.bytes};
-      Ready& ready = tasks_[task.id.value];
+      LoadedTask& ready = tasks_[task.id.value];
       ready.phases.back().push_back(clear);
       if (!ready.odd_calls.empty()) ready.odd_calls.push_back(clear);
     }
@@ -127,13 +127,13 @@ absl::Status CudaProgram::PrepareTasks() {
 }
 
 absl::Status CudaProgram::PrepareComputeTask(const Task& task, const program::Op& op) {
-  Ready& ready = tasks_[task.id.value];
+  LoadedTask& ready = tasks_[task.id.value];
   if (DependsOnParity(program_, task, op)) {
-    ASSIGN_OR_RETURN(ReadyTask odd, PrepareCompute(op, ContextOf(task, 1)));
+    ASSIGN_OR_RETURN(TaskCalls odd, PrepareCompute(op, ContextOf(task, 1)));
     ready.odd_calls = std::move(odd.calls);
     std::erase_if(added_reorders_, [&](const engine::AddedReorder& added) { return added.task == task.id; });
   }
-  ASSIGN_OR_RETURN(ReadyTask prepared, PrepareCompute(op, ContextOf(task, 0)));
+  ASSIGN_OR_RETURN(TaskCalls prepared, PrepareCompute(op, ContextOf(task, 0)));
   ready.phases = {std::move(prepared.calls)};
   ready.workspace_bytes = prepared.workspace_bytes;
   ready.is_kept = task.lane == program::Lane::kLoad && task.work.bytes_written >= kLargeInput;
@@ -160,12 +160,12 @@ absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
   std::vector<TaskContext> contexts;
   for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id), 0));
   const Reach reach = [&](int gpu, int other) { return resources_.calls->CanReach(gpu, other); };
-  ASSIGN_OR_RETURN(std::vector<ReadyMember> prepared, collective == nullptr ? PrepareExchange(contexts, reach)
+  ASSIGN_OR_RETURN(std::vector<MemberCalls> prepared, collective == nullptr ? PrepareExchange(contexts, reach)
                                                       : resources_.uses_nccl && NcclServes(contexts, nccl_sums_)
                                                           ? PrepareNccl(contexts, communicators_[collective->group])
                                                           : PrepareCollective(contexts, reach));
   for (size_t m = 0; m < members.size(); ++m) {
-    Ready& ready = tasks_[members[m].value];
+    LoadedTask& ready = tasks_[members[m].value];
     ready.phases = std::move(prepared[m].phases);
     ready.workspace_bytes = prepared[m].workspace_bytes;
     ready.meets = prepared[m].meets;
@@ -182,7 +182,7 @@ void CudaProgram::CountWorkspaces() {
 absl::Status CudaProgram::MakeEvents() {
   std::vector<EventNeeds> needs(tasks_.size());
   for (const Task& task : program_.tasks) {
-    const Ready& ready = tasks_[task.id.value];
+    const LoadedTask& ready = tasks_[task.id.value];
     EventNeeds& of_task = needs[task.id.value];
     of_task.phases = ready.phases.size();
     const absl::Span<const TaskId> members = queues_.SidesOf(task.id);
@@ -191,7 +191,7 @@ absl::Status CudaProgram::MakeEvents() {
   events_ = MakeStepEvents(program_, needs, resources_.times_tasks, pool_);
   graphs_.MakeEvents(pool_);
   // Times are of events that are recorded each step anew, which graphs do not do.
-  const bool can_be_graphs = std::all_of(tasks_.begin(), tasks_.end(), [](const Ready& task) { return task.meets; });
+  const bool can_be_graphs = std::all_of(tasks_.begin(), tasks_.end(), [](const LoadedTask& task) { return task.meets; });
   if (resources_.graphs == Graphs::kOn && !can_be_graphs) {
     return absl::FailedPreconditionError(
         "steps as CUDA graphs: they cannot have collectives of NCCL; choose copies between peers, or graphs where they can "

@@ -56,11 +56,11 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
  private:
   // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A
   // compute task has one phase and waits for nobody.
-  struct Ready {
+  struct LoadedTask {
     std::vector<std::vector<Call>> phases;
     std::vector<Call> odd_calls;  // instead of phase 0 in odd steps, where there are any
     int64_t workspace_bytes = 0;
-    bool meets = true;     // ReadyMember::meets
+    bool meets = true;     // MemberCalls::meets
     bool is_kept = false;  // a load that KeepImages leaves out
     std::string range;     // its name in profilers
   };
@@ -91,7 +91,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
   void Note(const absl::Status& status);
 
-  struct Launched {
+  struct HostCommand {
     program::TaskId task;
     int device = 0;
     program::Lane lane = program::Lane::kCompute;
@@ -99,8 +99,8 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
     bool is_wait = false;
   };
   void StartStep(int64_t step);
-  void IssueAwait(const Launched& wait);
-  void Issue(const Launched& launched);
+  void IssueAwait(const HostCommand& wait);
+  void Issue(const HostCommand& launched);
   void EndStep();
   void GiveUpCapture();
   absl::Status LaunchGraph();
@@ -122,7 +122,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   Layouts layouts_;
   engine::ProgramMemory memory_;  // workspaces by lane
   Queues queues_;
-  std::vector<Ready> tasks_;
+  std::vector<LoadedTask> tasks_;
   EventPool pool_;
   StepEvents events_;
   StepGraphs graphs_;
@@ -134,11 +134,11 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   int64_t step_in_parts_ = -1;  // the last such step
 
   bool graphs_on_ = false;
-  StepMode kind_ = StepMode::kEager;   // of the last step
-  bool after_graph_ = false;           // the step before the last was a graph
-  size_t launched_in_step_ = 0;        // tasks of the last step
-  std::vector<Launched> early_waits_;  // of a step whose number the first of its tasks will tell
-  std::vector<Launched> captured_;     // of a step that is being captured: what to do should that fail
+  StepMode mode_ = StepMode::kEager;      // of the last step
+  bool after_graph_ = false;              // the step before the last was a graph
+  size_t launched_in_step_ = 0;           // tasks of the last step
+  std::vector<HostCommand> early_waits_;  // of a step whose number the first of its tasks will tell
+  std::vector<HostCommand> captured_;     // of a step that is being captured: what to do should that fail
   absl::Status capture_status_;
   std::vector<std::string> notes_;
   std::array<bool, 2> is_graph_ = {false, false};  // the last step of the parity

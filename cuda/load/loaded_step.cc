@@ -26,22 +26,22 @@ void CudaProgram::StartStep(int64_t step) {
   if (!any_launched_) first_step_ = step;
   // Steps that do not follow each other are none of a training's.
   if (any_launched_ && step != last_step_ + 1) graphs_on_ = false;
-  after_graph_ = any_launched_ && kind_ != StepMode::kEager;
+  after_graph_ = any_launched_ && mode_ != StepMode::kEager;
   any_launched_ = true;
   last_step_ = step;
   launched_in_step_ = 0;
   const bool may_be_graph = graphs_on_ && status_.ok() && step != step_in_parts_;
   Note(FreeSlots(static_cast<int>(step % 2)));
-  kind_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
-  is_graph_[step % 2] = kind_ != StepMode::kEager;
+  mode_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
+  is_graph_[step % 2] = mode_ != StepMode::kEager;
   Note(BeginStep(step));
-  if (kind_ == StepMode::kEager) return;
+  if (mode_ == StepMode::kEager) return;
   for (const Task& task : program_.tasks) {
     if (task.lane == Lane::kLoad) IssueTask(task.id, step);  // no part of a graph, nor of what is captured
   }
-  if (kind_ != StepMode::kCapture) return;
+  if (mode_ != StepMode::kCapture) return;
   if (!status_.ok()) {  // nothing more is enqueued
-    kind_ = StepMode::kEager;
+    mode_ = StepMode::kEager;
     is_graph_[step % 2] = false;
     return;
   }
@@ -54,7 +54,7 @@ void CudaProgram::GiveUpCapture() {
   graphs_.EndCapture(static_cast<int>(last_step_ % 2), capture_status_).IgnoreError();
   graphs_on_ = false;
   is_graph_[last_step_ % 2] = false;
-  kind_ = StepMode::kEager;
+  mode_ = StepMode::kEager;
   const std::string why =
       absl::StrCat("step ", last_step_, " could not be captured as a CUDA graph: ", capture_status_.message());
   if (resources_.graphs == Graphs::kOn) {
@@ -68,12 +68,12 @@ void CudaProgram::GiveUpCapture() {
     const bool was_launched = launched_in_step_ > 0;                                    // else they are still to come
     if (task.lane == Lane::kLoad && was_launched) queues_.Launch(task.id, last_step_);  // once more, as the waits expect
   }
-  for (const Launched& launched : std::exchange(captured_, {})) Issue(launched);
+  for (const HostCommand& launched : std::exchange(captured_, {})) Issue(launched);
 }
 
 void CudaProgram::EndStep() {
-  if (kind_ == StepMode::kEager || !status_.ok()) return;
-  if (kind_ == StepMode::kCapture) {
+  if (mode_ == StepMode::kEager || !status_.ok()) return;
+  if (mode_ == StepMode::kCapture) {
     capture_status_ = graphs_.EndCapture(static_cast<int>(last_step_ % 2), capture_status_);
     if (!capture_status_.ok()) return GiveUpCapture();
   }
@@ -101,35 +101,35 @@ void CudaProgram::Fence() {
 
 void CudaProgram::Launch(TaskId task, int64_t step) {
   StartStep(step);
-  for (const Launched& wait : early_waits_) IssueAwait(wait);
+  for (const HostCommand& wait : early_waits_) IssueAwait(wait);
   early_waits_.clear();
   const Task& what = program_.task(task);
-  const bool is_issued = kind_ == StepMode::kLaunch || (kind_ == StepMode::kCapture && what.lane == Lane::kLoad);
+  const bool is_issued = mode_ == StepMode::kLaunch || (mode_ == StepMode::kCapture && what.lane == Lane::kLoad);
   if (!is_issued) Issue({task, what.device, what.lane, step, /*is_wait=*/false});
   if (++launched_in_step_ == tasks_.size()) EndStep();
 }
 
 void CudaProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
   if (!any_launched_ || step < first_step_) return;
-  const Launched wait{task, device, lane, step, /*is_wait=*/true};
+  const HostCommand wait{task, device, lane, step, /*is_wait=*/true};
   if (launched_in_step_ == tasks_.size()) return early_waits_.push_back(wait);
   IssueAwait(wait);
 }
 
-void CudaProgram::IssueAwait(const Launched& wait) {
+void CudaProgram::IssueAwait(const HostCommand& wait) {
   // A graph ends before anything that is enqueued later, and begins after all that was enqueued before.
   const bool is_past = wait.step < last_step_;
-  if (kind_ == StepMode::kLaunch || (is_past && after_graph_)) return;
-  if (is_past && kind_ == StepMode::kCapture) {
+  if (mode_ == StepMode::kLaunch || (is_past && after_graph_)) return;
+  if (is_past && mode_ == StepMode::kCapture) {
     captured_.push_back(wait);
   } else {
     Issue(wait);
   }
 }
 
-void CudaProgram::Issue(const Launched& launched) {
-  if (kind_ == StepMode::kCapture) captured_.push_back(launched);
-  if (launched.is_wait && kind_ == StepMode::kCapture && program_.task(launched.task).lane == Lane::kLoad) return;
+void CudaProgram::Issue(const HostCommand& launched) {
+  if (mode_ == StepMode::kCapture) captured_.push_back(launched);
+  if (launched.is_wait && mode_ == StepMode::kCapture && program_.task(launched.task).lane == Lane::kLoad) return;
   if (launched.is_wait) {
     queues_.Await(launched.device, launched.lane, launched.task, launched.step);
   } else {
@@ -175,7 +175,7 @@ absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
 }
 
 absl::Status CudaProgram::Run(const Task& task, size_t phase, int64_t step) {
-  const Ready& ready = tasks_[task.id.value];
+  const LoadedTask& ready = tasks_[task.id.value];
   if (keeps_images_ && ready.is_kept) return absl::OkStatus();
   const bool odd = step % 2 == 1 && !ready.odd_calls.empty();
   resources_.calls->BeginRange(ready.range);
@@ -222,7 +222,7 @@ absl::Status CudaProgram::RunAll(absl::Span<const TaskId> sides, size_t phase, i
 }
 
 absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t step) {
-  const Ready& first = tasks_[sides[0].value];
+  const LoadedTask& first = tasks_[sides[0].value];
   const Barriers& barriers = events_.barriers[sides[0].value];
   absl::Status status = first.meets ? MeetAll(sides, barriers[0]) : absl::OkStatus();
   for (TaskId side : sides) status.Update(Begin(program_.task(side), step));
@@ -235,7 +235,7 @@ absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t ste
 }
 
 void CudaProgram::Note(const absl::Status& status) {
-  (kind_ == StepMode::kCapture && !captured_.empty() ? capture_status_ : status_).Update(status);
+  (mode_ == StepMode::kCapture && !captured_.empty() ? capture_status_ : status_).Update(status);
 }
 
 absl::Status CudaProgram::BeginStep(int64_t step) {

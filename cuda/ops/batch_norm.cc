@@ -75,7 +75,7 @@ Coefficients TakeCoefficients(const GroupSums& sums, Workspace& workspace) {
 }
 
 // `ready` with what makes dsums, dw and db, the last operands, of the sums that it makes.
-PreparedTask Finished(ReadyTask ready, const TaskContext& context, const GroupStatistics& statistics,
+PreparedTask Finished(TaskCalls ready, const TaskContext& context, const GroupStatistics& statistics,
                       const Workspace& workspace) {
   ready.calls.push_back(
       Kernel(FinishGradientSums{statistics, SumsOf(context, FromEnd(context, 3)), NumbersOf(context, FromEnd(context, 2)),
@@ -102,7 +102,7 @@ GroupedChannels PlacesOf(const View& x, const GroupSums& sums) {
 
 PreparedTask Prepare(const program::BatchNormSums&, const TaskContext& context) {
   const GroupSums sums = SumsOf(context, 1);
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   RETURN_IF_ERROR(AppendPairSums(
       OperandsAt(context, {0}), sums, workspace, ready.calls,
@@ -118,7 +118,7 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
   const std::vector<Operand> images = OperandsAt(context, {0, y, 4});  // without one that is added y again
   ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 1), op.count, op.epsilon};
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const Coefficients of = TakeCoefficients(statistics.sums, workspace);
   ready.calls.push_back(Kernel(ForwardCoefficients{statistics, NumbersOf(context, 2), NumbersOf(context, 3), of}));
@@ -132,7 +132,7 @@ PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& con
 }
 
 PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(
       Kernel(TrackChannels{SumsOf(context, 0), op.count, op.momentum, NumbersOf(context, 1), NumbersOf(context, 2),
                            context.operands.size() == 4 ? context.at<double>(3) : nullptr}));
@@ -140,7 +140,7 @@ PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& conte
 }
 
 PreparedTask Prepare(const program::BatchNormRecall&, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(Kernel(RecallChannels{NumbersOf(context, 0), NumbersOf(context, 1), SumsOf(context, 2)}));
   return ready;
 }
@@ -153,7 +153,7 @@ PreparedTask Prepare(const program::BatchNormFold& op, const TaskContext& contex
   repeated.strides.assign(weights.shape.size(), 0);
   repeated.strides[0] = 1;
   ASSIGN_OR_RETURN(Walk walk, WalkOver({weights, to, repeated}));
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const int64_t channels = weights.shape[0];
   float* factors = workspace.Take<float>(channels);
@@ -177,7 +177,7 @@ PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
   const std::vector<Operand> images = OperandsAt(context, {0, 1});
   const bool recalls = context.operands.size() > 6;
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const Coefficients of = recalls ? TakeCoefficients(statistics.sums, workspace) : Coefficients{};
   if (recalls) {
@@ -202,7 +202,7 @@ PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& 
   const GroupSums dsums = SumsOf(context, dz + 1);
   std::vector<Operand> images = OperandsAt(context, {0, 2, 1, dz});
   if (adds) images.push_back(context.operands[4]);
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   RETURN_IF_ERROR(AppendPairSums(images, dsums, workspace, ready.calls, [&]<class T, int lanes>(Vector<T, lanes>) {
     return MaskedGradientTerms<T, lanes>{{Grouped<const T>(context, 0, dsums), Grouped<const T>(context, 2, dsums)},
@@ -219,7 +219,7 @@ PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& co
   const std::vector<Operand> images = OperandsAt(context, {0, 1, dx});
   ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const Coefficients of = TakeCoefficients(statistics.sums, workspace);
   const ChannelNumbers b = recalls ? NumbersOf(context, 5) : ChannelNumbers{};

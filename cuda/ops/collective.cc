@@ -86,7 +86,7 @@ class Meeting {
     return absl::OkStatus();
   }
 
-  std::vector<ReadyMember> Finish() {
+  std::vector<MemberCalls> Finish() {
     for (int m = 0; m < size(); ++m) ready_[m].workspace_bytes = workspaces_[m].bytes();
     return std::move(ready_);
   }
@@ -118,7 +118,7 @@ class Meeting {
   absl::Span<const TaskContext> members_;
   const Reach& can_reach_;
   std::vector<Workspace> workspaces_;
-  std::vector<ReadyMember> ready_;
+  std::vector<MemberCalls> ready_;
 };
 
 // Share m of M of operand 0, along its longest dimension.
@@ -220,7 +220,7 @@ absl::Status AddMoves(const Collective& what, Meeting& meeting) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ReadyMember>> PrepareExchange(absl::Span<const TaskContext> sides, const Reach& can_reach) {
+absl::StatusOr<std::vector<MemberCalls>> PrepareExchange(absl::Span<const TaskContext> sides, const Reach& can_reach) {
   Meeting meeting(sides, can_reach);
   std::vector<Move> moves;
   for (int receiver = 0; receiver < 2; ++receiver) {
@@ -231,7 +231,7 @@ absl::StatusOr<std::vector<ReadyMember>> PrepareExchange(absl::Span<const TaskCo
   return meeting.Finish();
 }
 
-absl::StatusOr<std::vector<ReadyMember>> PrepareCollective(absl::Span<const TaskContext> members, const Reach& can_reach) {
+absl::StatusOr<std::vector<MemberCalls>> PrepareCollective(absl::Span<const TaskContext> members, const Reach& can_reach) {
   Meeting meeting(members, can_reach);
   absl::Status status = AddMoves(std::get<Collective>(members[0].task.what), meeting);
   if (!status.ok()) return status;

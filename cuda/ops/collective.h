@@ -14,7 +14,7 @@
 
 namespace colonnade::cuda {
 
-struct ReadyMember {
+struct MemberCalls {
   std::vector<std::vector<Call>> phases;  // as many for each member
   int64_t workspace_bytes = 0;
   bool meets = true;  // false: NCCL's calls wait for each other themselves
@@ -24,8 +24,8 @@ struct ReadyMember {
 using Reach = std::function<bool(int gpu, int other)>;
 
 // One context per side, or per member in the order of the group.
-absl::StatusOr<std::vector<ReadyMember>> PrepareExchange(absl::Span<const TaskContext> sides, const Reach& can_reach);
-absl::StatusOr<std::vector<ReadyMember>> PrepareCollective(absl::Span<const TaskContext> members, const Reach& can_reach);
+absl::StatusOr<std::vector<MemberCalls>> PrepareExchange(absl::Span<const TaskContext> sides, const Reach& can_reach);
+absl::StatusOr<std::vector<MemberCalls>> PrepareCollective(absl::Span<const TaskContext> members, const Reach& can_reach);
 
 }  // namespace colonnade::cuda
 

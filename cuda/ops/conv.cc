@@ -104,7 +104,7 @@ class Pass {
   Workspace workspace_;
   Convolution conv_;
   program::Window window_;  // before it was folded
-  ReadyTask ready_;
+  TaskCalls ready_;
   std::vector<Call> after_;
 };
 

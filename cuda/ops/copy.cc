@@ -111,7 +111,7 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const int64_t size = program::SizeInBytes(input.host_dtype);
   char* from = static_cast<char*>(context.host->inputs[op.input]);  // null where only the need of memory is asked for
   char* to = context.operands[0].base + y.offset * size;
-  ReadyTask ready;
+  TaskCalls ready;
   const int64_t elements = ElementsOfRun(host);
   ForEachRun(host, elements, [&](int64_t at) {
     ready.calls.push_back(CopyBytes{to, from != nullptr ? from + at * size : nullptr, elements * size, context.gpu, -1});
@@ -137,7 +137,7 @@ PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
   std::copy(op.scale.begin(), op.scale.end(), scaling.scale);
   std::copy(op.shift.begin(), op.shift.end(), scaling.shift);
   const Operand x = {PixelsOf(context.view(0)), context.operands[0].base}, &y = context.operands[1];
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InTypeOf(y.view.dtype, [&]<class T>(T) {
     const auto* from = reinterpret_cast<const uint8_t*>(x.base) + x.view.offset;
     T* to = reinterpret_cast<T*>(y.base) + y.view.offset;
@@ -154,7 +154,7 @@ PreparedTask Prepare(const program::Store& op, const TaskContext& context) {
   const int piece = PieceOf(output.pieces, context.task.uses[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("output ", output.name, " has no such piece"));
   const int64_t size = program::SizeInBytes(x.dtype), count = program::ElementCount(x.shape);
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const View plain = RowMajor(x.dtype, x.shape);
   const bool direct = plain.strides == x.strides;
@@ -182,7 +182,7 @@ PreparedTask Prepare(const program::Copy&, const TaskContext& context) {
     coarse.view = *finer;
   }
   ASSIGN_OR_RETURN(Call call, y.view.folded.has_value() ? FoldCall(x, y) : CopyCall(x, y, context.gpu, context.gpu));
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(std::move(call));
   return ready;
 }

@@ -41,7 +41,7 @@ absl::StatusOr<Walk> WalkOverUses(const TaskContext& context, int first, int cou
 
 PreparedTask One(absl::StatusOr<Call> call) {
   if (!call.ok()) return call.status();
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(*std::move(call));
   return ready;
 }
@@ -156,7 +156,7 @@ absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& 
 }
 
 PreparedTask Prepare(const program::BiasBackward&, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   absl::Status status = AppendChannelSums(context.operands[0], context.operands[1], workspace, ready.calls);
   if (!status.ok()) return status;
@@ -193,7 +193,7 @@ PreparedTask Prepare(const program::Dropout& op, const TaskContext& context) {
 
 // Two kernels for each kMostTensors tensors; what is not one range, from a multiple of 16 bytes, is packed first.
 PreparedTask Prepare(const program::CheckFinite&, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const size_t count = context.operands.size() / 2;
   for (size_t first = 0; first < count; first += FiniteTensors::kMostTensors) {

@@ -54,7 +54,7 @@ PreparedTask Finish(const TaskContext& context, const MatrixProduct& product, Wo
   auto& chosen = std::get<MatrixProduct>(call);
   chosen.workspace_bytes = bytes;
   chosen.workspace = workspace.Take<char>(bytes);
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(std::move(call));
   for (Call& next : after) ready.calls.push_back(std::move(next));
   ready.workspace_bytes = workspace.bytes();

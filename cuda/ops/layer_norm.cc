@@ -50,7 +50,7 @@ PreparedTask Prepare(const program::LayerNormForward& op, const TaskContext& con
   const View &x = context.view(0), &y = context.view(3);
   const bool wide = AreInVectors(context, {0, 3});
   const PositionNumbers moments = MomentsAt(context, 4);
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(x.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(LayerNormMoments<T, lanes>{ColumnsOver<lanes>(x), context.at<T>(0), op.epsilon, moments});
   }));
@@ -74,7 +74,7 @@ PreparedTask Prepare(const program::LayerNormBackwardData&, const TaskContext& c
   means.image.stride_h = means.image.w * means.image.stride_w;
   means.image.stride_n = means.image.h * means.image.stride_h;
   means.data = workspace.Take<float>(means.image.count());
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(x.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(LayerNormGradientMeans<T, lanes>{ColumnsOver<lanes>(x), ImageOf(dy), context.at<T>(0), context.at<T>(1),
                                                    moments, OfChannels(context, 3), means});
@@ -97,7 +97,7 @@ PreparedTask Prepare(const program::LayerNormBackwardWeights&, const TaskContext
   Workspace workspace(context);
   double* partial = workspace.Take<double>(blocks.parts * 2 * channels);
   const GroupSums sums = {workspace.Take<double>(2 * channels), 1, channels, 2 * channels, channels, 1};
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(x.dtype, wide, [&]<class T, int lanes>(Vector<T, lanes>) {
     // The walk counts offsets from the operands' bases.
     const LayerNormTerms<T, lanes> terms = {{{context.base<T>(0), 0, x.strides[1]}, {context.base<T>(1), 0, dy.strides[1]}},

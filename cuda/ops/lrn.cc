@@ -21,7 +21,7 @@ LrnWindow WindowOf(const Op& op, const TaskContext& context) {
 PreparedTask Prepare(const program::LrnForward& op, const TaskContext& context) {
   const program::DType dtype = context.view(0).dtype;
   const LrnWindow window = WindowOf(op, context);
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(dtype, AreWide(context, dtype, window.block), [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(LrnForwardElements<T, lanes>{window, ImageOf(context.view(0)), ImageOf(context.view(1)), context.at<T>(0),
                                                context.at<T>(1)});
@@ -32,7 +32,7 @@ PreparedTask Prepare(const program::LrnForward& op, const TaskContext& context) 
 PreparedTask Prepare(const program::LrnBackward& op, const TaskContext& context) {
   const program::DType dtype = context.view(0).dtype;
   const LrnWindow window = WindowOf(op, context);
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(dtype, AreWide(context, dtype, window.block), [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(LrnBackwardElements<T, lanes>{window, ImageOf(context.view(0)), ImageOf(context.view(1)),
                                                 ImageOf(context.view(2)), context.at<T>(0), context.at<T>(1),

@@ -57,7 +57,7 @@ class Member {
   absl::StatusOr<char*> Write(const std::vector<Operand>& parts) { return Lay(parts, false, true); }
   absl::StatusOr<char*> Update(const std::vector<Operand>& parts) { return Lay(parts, true, true); }
 
-  ReadyMember Finish(const RankCall& call) {
+  MemberCalls Finish(const RankCall& call) {
     phases_[1].push_back(call);
     return {.phases = std::move(phases_), .workspace_bytes = workspace_.bytes(), .meets = false};
   }
@@ -88,7 +88,7 @@ class Member {
   std::vector<std::vector<Call>> phases_;
 };
 
-absl::StatusOr<ReadyMember> PrepareMember(const TaskContext& context, const Collective& what, int rank, int ranks,
+absl::StatusOr<MemberCalls> PrepareMember(const TaskContext& context, const Collective& what, int rank, int ranks,
                                           int communicator) {
   Member member(context);
   RankCall call{.kind = what.kind,
@@ -175,11 +175,11 @@ bool NcclServes(absl::Span<const TaskContext> members, bool sums) {
   return gpus.size() == members.size();
 }
 
-absl::StatusOr<std::vector<ReadyMember>> PrepareNccl(absl::Span<const TaskContext> members, int communicator) {
+absl::StatusOr<std::vector<MemberCalls>> PrepareNccl(absl::Span<const TaskContext> members, int communicator) {
   const auto& what = std::get<Collective>(members[0].task.what);
-  std::vector<ReadyMember> ready;
+  std::vector<MemberCalls> ready;
   for (size_t m = 0; m < members.size(); ++m) {
-    ASSIGN_OR_RETURN(ReadyMember member,
+    ASSIGN_OR_RETURN(MemberCalls member,
                      PrepareMember(members[m], what, static_cast<int>(m), static_cast<int>(members.size()), communicator));
     ready.push_back(std::move(member));
   }

@@ -22,7 +22,7 @@ bool NcclServes(absl::Span<const TaskContext> members, bool sums);
 
 // One context per member in the order of the group, which is that of the ranks of `communicator` (Calls::MakeCommunicator).
 // REQUIRES: NcclServes says yes.
-absl::StatusOr<std::vector<ReadyMember>> PrepareNccl(absl::Span<const TaskContext> members, int communicator);
+absl::StatusOr<std::vector<MemberCalls>> PrepareNccl(absl::Span<const TaskContext> members, int communicator);
 
 }  // namespace colonnade::cuda
 

@@ -48,7 +48,7 @@ PreparedTask UpdateTask(const Op& op, const TaskContext& context, int moments, c
   const int g = static_cast<int>(context.operands.size()) - moments - 2;
   const std::vector<UpdateSegment> segments = SegmentsOf(op, context, g);
   constexpr size_t kMost = UpdateControl::kMostSegments;
-  ReadyTask ready;
+  TaskCalls ready;
   int64_t begin = 0;
   for (size_t first = 0; first < segments.size(); first += kMost) {
     const size_t last = std::min(first + kMost, segments.size());
@@ -102,14 +102,14 @@ PreparedTask Prepare(const program::AverageUpdate& op, const TaskContext& contex
                                          static_cast<float>(1 - op.decay)});
   };
   constexpr int kLanes = kLanesOf<float>;
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(LieInVectors(walk, bases, kLanes) ? kernel(std::integral_constant<int, kLanes>())
                                                           : kernel(std::integral_constant<int, 1>()));
   return ready;
 }
 
 PreparedTask Prepare(const program::SquaredNorms& op, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   Workspace workspace(context);
   const int tensors = static_cast<int>(context.operands.size()) - 1;
   const View& norms = context.view(tensors);
@@ -147,7 +147,7 @@ PreparedTask Prepare(const program::SquaredNorms& op, const TaskContext& context
 }
 
 PreparedTask Prepare(const program::UpdateGate& op, const TaskContext& context) {
-  ReadyTask ready;
+  TaskCalls ready;
   const int64_t all = context.view(2).shape[0];
   for (int64_t first = 0; first < all; first += OpenGate::kMostParameters) {
     const program::Shape& strides = context.view(0).strides;

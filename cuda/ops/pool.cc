@@ -26,7 +26,7 @@ namespace {
 // The kernel that make(Vector<T, lanes>{}) makes, for the operands `images` of `dtype`.
 template <class Make>
 PreparedTask OverImages(program::DType dtype, absl::Span<const Operand> images, const Make& make) {
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InVectorsOf(dtype, HaveWideChannels(dtype, images), make));
   return ready;
 }

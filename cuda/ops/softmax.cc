@@ -8,7 +8,7 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskCo
   Workspace workspace(context);
   auto* totals = workspace.Take<SoftmaxPart>(samples);
   auto* of_sample = workspace.Take<SampleMetrics>(samples);
-  ReadyTask ready;
+  TaskCalls ready;
   InTypeOf(logits.dtype, [&]<class T>(T) {
     const T* x = context.at<T>(0);
     const int64_t stride_n = logits.strides[0], stride_k = logits.strides[1];
@@ -24,7 +24,7 @@ PreparedTask Prepare(const program::SoftmaxCrossEntropyForward& op, const TaskCo
 
 PreparedTask Prepare(const program::CountLabels&, const TaskContext& context) {
   const int last = static_cast<int>(context.operands.size()) - 1;
-  ReadyTask ready;
+  TaskCalls ready;
   for (int i = 0; i < last; ++i) {
     const View& labels = context.view(i);
     ready.calls.push_back(
@@ -35,7 +35,7 @@ PreparedTask Prepare(const program::CountLabels&, const TaskContext& context) {
 
 PreparedTask Prepare(const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
   const View &p = context.view(1), &labels = context.view(2), &d = context.view(3);
-  ReadyTask ready;
+  TaskCalls ready;
   ready.calls.push_back(InTypeOf(d.dtype, [&]<class T>(T) {
     return Call(Kernel(SoftmaxBackwardElements<T>{
         op.weight, op.label_smoothing, p.shape[0], p.shape[1], context.at<double>(0), context.at<float>(1), p.strides[0],

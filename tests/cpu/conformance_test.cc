@@ -98,7 +98,7 @@ double Objective(const OpCase& op_case, const Values& values) {
   EXPECT_TRUE(results.ok()) << results.status();
   if (!results.ok()) return 0;
   const std::vector<double>& y = (*results)[check.y];
-  if (!check.dy) return y[program::kLossSum] / y[program::kLabels];
+  if (!check.dy) return y[program::kLossSum] / y[program::kLabelCount];
   double sum = 0;
   for (size_t i = 0; i < y.size(); ++i) sum += y[i] * values[*check.dy][i];
   return sum;
@@ -281,7 +281,7 @@ TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
     EXPECT_TRUE(std::isnan(metrics[program::kLossSum]));
     EXPECT_EQ(metrics[program::kTop1Hits], 0);
     EXPECT_EQ(metrics[program::kTop5Hits], 0);
-    EXPECT_EQ(metrics[program::kLabels], 1);
+    EXPECT_EQ(metrics[program::kLabelCount], 1);
   }
 }
 

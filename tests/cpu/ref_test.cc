@@ -177,7 +177,7 @@ TEST(Gradients, DropoutAndLoss) {
     return Vector{sums[program::kLossSum] / 3};
   };
   loss(xv);
-  EXPECT_EQ(sums[program::kLabels], 3);
+  EXPECT_EQ(sums[program::kLabelCount], 3);
   ASSERT_TRUE(Apply(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, x), Of(label, labels), Of(dx, x)}).ok());
   ExpectGradient(loss, xv, {1}, dx, "loss");
 }

@@ -88,7 +88,7 @@ struct TwoDevices {
     std::vector<double>& out = loaded.memory[metrics[d].value];
     out = d == 0 ? std::vector<double>(program::kMetricCount) : loaded.memory[metrics[0].value];
     for (double pixel : loaded.memory[images[d].value]) out[program::kLossSum] += pixel;
-    for (double label : loaded.memory[labels[d].value]) out[program::kLabels] += label >= 0;
+    for (double label : loaded.memory[labels[d].value]) out[program::kLabelCount] += label >= 0;
     out[program::kTop1Hits] += loaded.memory[images[d].value][0];
     out[program::kTop5Hits] = 10 * out[program::kTop1Hits];
   }

@@ -227,7 +227,7 @@ TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
                             }};
       const absl::StatusOr<TrainReport> report = engine::Train(*run.executor, samples, options);
       ASSERT_TRUE(report.ok()) << report.status();
-      EXPECT_TRUE(report->stood_still.has_value());
+      EXPECT_TRUE(report->held_up.has_value());
       EXPECT_EQ(asked, (std::vector<int64_t>{3, 4, 5, 6, 7, 8}));
       EXPECT_EQ(ended, (std::vector<int64_t>{3, 6}));
       std::vector<double> losses;

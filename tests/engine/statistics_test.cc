@@ -10,16 +10,16 @@ namespace {
 
 TEST(Percentile, IsLinearBetweenTheSortedValues) {
   const std::vector<double> values = {40, 10, 20};
-  EXPECT_EQ(Percentile(values, 0), 10);
-  EXPECT_EQ(Percentile(values, 0.25), 15);
-  EXPECT_EQ(Percentile(values, 0.5), 20);
-  EXPECT_EQ(Percentile(values, 0.75), 30);
-  EXPECT_EQ(Percentile(values, 1), 40);
+  EXPECT_EQ(Quantile(values, 0), 10);
+  EXPECT_EQ(Quantile(values, 0.25), 15);
+  EXPECT_EQ(Quantile(values, 0.5), 20);
+  EXPECT_EQ(Quantile(values, 0.75), 30);
+  EXPECT_EQ(Quantile(values, 1), 40);
 }
 
 TEST(Percentile, OfOneValueIsThatAndOfNothingIs0) {
-  EXPECT_EQ(Percentile({3}, 0.99), 3);
-  EXPECT_EQ(Percentile({}, 0.5), 0);
+  EXPECT_EQ(Quantile({3}, 0.99), 3);
+  EXPECT_EQ(Quantile({}, 0.5), 0);
 }
 
 TEST(Median, IsTheMiddleOrTheMeanOfTheTwoThere) {

@@ -197,7 +197,7 @@ std::optional<program::Shape> ShapeOfUse(const Program& program, const std::stri
 }
 
 // No named plan splits a layer by rows.
-TEST(SearchPlans, ExchangesSingleLayersOfTheWinner) {
+TEST(SearchPlans, ChangesSingleLayersOfTheWinner) {
   const auto rows_of_fc2 = [](const Program& program) {
     return ShapeOfUse(program, "fc2", 1) == program::Shape{4, 3} ? 1.0 : program.device_count == 2 ? 2.0 : 3.0;
   };
@@ -209,7 +209,7 @@ TEST(SearchPlans, ExchangesSingleLayersOfTheWinner) {
 }
 
 // Whole batches in two layers together win, in one of them they cost as much as in none.
-TEST(SearchPlans, ExchangesNeighboursThatChangeAlike) {
+TEST(SearchPlans, ChangesNeighboursAlike) {
   layers::GraphBuilder net("three");
   auto x = net.Input("images", {4});
   for (const char* name : {"fc1", "fc2", "fc3"}) x = net.FullyConnected(name, x, {.out_features = 6});

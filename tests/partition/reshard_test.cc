@@ -176,7 +176,7 @@ Shard ApplyTo(const std::vector<Shard>& theirs, int64_t me, const Mesh& mesh, co
       return Slice(theirs[me], Part(theirs[me].shape, dim_to, SlicedPart(mesh, e, p), parts));
     }
     case ReshardKind::kAllGather:
-    case ReshardKind::kGatherRuns:
+    case ReshardKind::kGatherAcrossSubgroups:
       return Concatenate(theirs, dim_from);
     case ReshardKind::kAllToAll: {
       std::vector<Shard> parts;
@@ -309,7 +309,7 @@ TEST(Reshard, OneEntryWhereTheTableHasOne) {
   EXPECT_EQ(only(Placement::Partial(), r), ReshardKind::kAllReduce);
   EXPECT_EQ(only(r, Placement::Split(1)), ReshardKind::kSlice);
   EXPECT_EQ(only(Placement::Split(1), Placement::Replicated(2)), ReshardKind::kAllGather);
-  EXPECT_EQ(only(Placement::Replicated(2), r), ReshardKind::kGatherRuns);
+  EXPECT_EQ(only(Placement::Replicated(2), r), ReshardKind::kGatherAcrossSubgroups);
   EXPECT_EQ(only(Placement::Partial(2), Placement::Split(1)), ReshardKind::kReduceScatter);
   const Placement sections = Placement::SplitSections({8, 16});
   EXPECT_EQ(only(sections, r), ReshardKind::kAllGather);

@@ -119,11 +119,11 @@ TEST(RunTransfer, ChecksBothEndsOfAPair) {
 TEST(TransferRun, PercentilesAreOfTheRepeats) {
   TransferRun run;
   for (int i = 1; i <= 100; ++i) run.seconds.push_back(i);
-  EXPECT_EQ(run.Percentile(0.5), 50.5);
-  EXPECT_DOUBLE_EQ(run.Percentile(0.99), 99.01);
+  EXPECT_EQ(run.Quantile(0.5), 50.5);
+  EXPECT_DOUBLE_EQ(run.Quantile(0.99), 99.01);
   EXPECT_EQ(run.Mean(), 50.5);
   run.seconds = {30, 1, 2};
-  EXPECT_EQ(run.Percentile(0.5), 2);
+  EXPECT_EQ(run.Quantile(0.5), 2);
 }
 
 // As doc/PERFORMANCE.md of nccl-tests has them.

@@ -1,4 +1,4 @@
-#include "partition/exchanges.h"
+#include "partition/strategy_changes.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr size_t kMostExchanged = 3;  // neighbours that change together
+constexpr size_t kMostChangedTogether = 3;  // neighbours that change together
 
 std::optional<int> OptionWith(const std::vector<StrategyOption>& options, const Strategies& strategies) {
   const auto found = std::find_if(options.begin(), options.end(),
@@ -31,18 +31,18 @@ Assignment AssignmentOf(const layers::LayerGraph& graph, const Plan& plan,
 
 }  // namespace
 
-std::vector<Exchange> ExchangesOf(const layers::LayerGraph& graph, const Plan& plan, int64_t samples,
-                                  const StepCosts& costs) {
+std::vector<StrategyChange> StrategyChangesOf(const layers::LayerGraph& graph, const Plan& plan, int64_t samples,
+                                              const StepCosts& costs) {
   const std::vector<std::vector<StrategyOption>>& options = costs.options;
   AdditiveCost cost(graph, plan.mesh, samples, options, costs.cost, /*exposed=*/1);
   const Assignment before = AssignmentOf(graph, plan, options);
-  std::vector<Exchange> exchanges;
+  std::vector<StrategyChange> found;
   for (size_t first = 0; first < graph.nodes.size(); ++first) {
     for (const StrategyOption& option : options[first]) {
       if (option.strategies.empty()) continue;
       Assignment after = before;
       std::set<int> terms;
-      for (size_t length = 1; length <= kMostExchanged && first + length <= graph.nodes.size(); ++length) {
+      for (size_t length = 1; length <= kMostChangedTogether && first + length <= graph.nodes.size(); ++length) {
         const size_t last = first + length - 1;
         const std::optional<int> same = OptionWith(options[last], option.strategies);
         if (!same.has_value()) break;
@@ -52,21 +52,21 @@ std::vector<Exchange> ExchangesOf(const layers::LayerGraph& graph, const Plan& p
         if (after == before) continue;
         double seconds = 0;
         for (int term : terms) seconds += cost.OfTerm(term, after) - cost.OfTerm(term, before);
-        exchanges.push_back({seconds, first, length, option.strategies});
+        found.push_back({seconds, first, length, option.strategies});
       }
     }
   }
-  std::stable_sort(exchanges.begin(), exchanges.end(),
-                   [](const Exchange& a, const Exchange& b) { return a.additive_sec < b.additive_sec; });
-  return exchanges;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const StrategyChange& a, const StrategyChange& b) { return a.additive_sec < b.additive_sec; });
+  return found;
 }
 
-bool Apply(const Exchange& exchange, const layers::LayerGraph& graph, Plan& plan) {
+bool Apply(const StrategyChange& change, const layers::LayerGraph& graph, Plan& plan) {
   bool changes = false;
-  for (size_t node = exchange.first; node < exchange.first + exchange.length; ++node) {
+  for (size_t node = change.first; node < change.first + change.length; ++node) {
     Strategies& of_layer = plan.layers[graph.nodes[node].name];
-    changes = changes || of_layer != exchange.strategies;
-    of_layer = exchange.strategies;
+    changes = changes || of_layer != change.strategies;
+    of_layer = change.strategies;
   }
   if (changes) plan.name = kAutoPlan;
   return changes;
