@@ -97,6 +97,7 @@ Json ToJson(const Found& found) {
   json.update({{"step", m.position.step},
                {"sample", m.position.sample},
                {"loss", std::isfinite(m.position.loss) ? Json(m.position.loss) : Json()},
+               {"test", m.test.has_value() ? Json{{"top1", m.test->top1}, {"loss", m.test->loss}} : Json()},
                {"bytes", found.bytes()},
                {"plan", m.plan},
                {"run", run}});
@@ -111,10 +112,12 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
     }
     const engine::Manifest& m = found.manifest;
     const std::string loss = std::isfinite(m.position.loss) ? absl::StrFormat("%.4f", m.position.loss) : "none";
-    std::printf("%s\n", absl::StrFormat("%s: step %d, sample %d, loss %s, %.1f MB, written under %s%s", found.path,
-                                        m.position.step, m.position.sample, loss, static_cast<double>(found.bytes()) / 1e6,
-                                        m.plan, flags.action == "verify" ? ": good" : "")
-                            .c_str());
+    const std::string test = m.test.has_value() ? absl::StrFormat(", test top-1 %.2f %%", 100 * m.test->top1) : "";
+    std::printf("%s\n",
+                absl::StrFormat("%s: step %d, sample %d, loss %s%s, %.1f MB, written under %s%s", found.path,
+                                m.position.step, m.position.sample, loss, test, static_cast<double>(found.bytes()) / 1e6,
+                                m.plan, flags.action == "verify" ? ": good" : "")
+                    .c_str());
   }
   if (flags.action == "verify" || !all.back().status.ok()) return;
   for (const auto& [field, value] : all.back().manifest.run) std::printf("  %-20s %s\n", field.c_str(), value.c_str());

@@ -75,9 +75,8 @@ std::string FingerprintOf(const layers::LayerGraph& graph) {
 std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
   if (free >= added * bytes) return "";
   return absl::StrFormat(
-      "there is room for %d more checkpoints of %.1f MB, and %d may be there at once beside those that are; what finds no "
-      "room "
-      "is not saved (--checkpoint-keep=N keeps fewer)",
+      "there is room for %d more checkpoints of %.1f MB, and %d more may be there at once; what finds no room is not saved "
+      "(--checkpoint-keep=N keeps fewer)",
       free / std::max<int64_t>(bytes, 1), static_cast<double>(bytes) / 1e6, added);
 }
 
@@ -230,6 +229,16 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
       step, steps.back(), folder_->path()));
 }
 
+absl::Status Checkpointing::FindBestTest() {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
+  for (int64_t step : steps) {
+    const absl::StatusOr<engine::Manifest> manifest = engine::ReadManifest(folder_->PathOf(step));
+    if (!manifest.ok() || !manifest->test.has_value()) continue;
+    if (!best_test_.has_value() || engine::IsBetter(*manifest->test, *best_test_)) best_test_ = manifest->test;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram& loaded) {
   last_save_ = program::SteadyNow();
   if (flags_.resume.has_value()) {
@@ -249,6 +258,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
     std::fprintf(stderr, "%s\n", what.c_str());
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
+  if (saves()) RETURN_IF_ERROR(FindBestTest());
   return from_;
 }
 
@@ -266,10 +276,19 @@ void Checkpointing::AddLoss(double loss) {
   ++losses_.count;
 }
 
+void Checkpointing::NoteTest(int64_t step, const engine::TestScores& test) {
+  tested_step_ = step;
+  test_ = test;
+  if (best_test_.has_value() && !engine::IsBetter(test, *best_test_)) return;
+  best_test_ = test;
+  best_step_ = step;
+}
+
 bool Checkpointing::IsDue(int64_t step) {
   if (!saves()) return false;
   Tell(saver_->Poll());
   if (!not_finite_.ok()) return true;  // and BeginCopy ends the run
+  if (step == best_step_ && step != last_step_) return true;
   if (interval_.steps > 0) return step % interval_.steps == 0;
   return program::SteadyNow() - last_save_ >= absl::Minutes(interval_.minutes);
 }
@@ -311,6 +330,7 @@ void Checkpointing::Save(int64_t step) {
       .run = run_,
       .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
                               session_.plan.mesh.device_count() == 1 ? "" : "s")};
+  if (step == tested_step_) manifest.test = test_;
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
   losses_of_copy_ = std::exchange(losses_, {});
   last_save_ = program::SteadyNow();

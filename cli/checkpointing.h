@@ -49,6 +49,9 @@ class Checkpointing {
   absl::Status MakeRoom(const program::Program& program);
 
   void AddLoss(double loss);  // of each step, since a checkpoint states their mean
+  // What a test of the state after `step` steps found: the checkpoint of that step states it, and one is due where it is the
+  // best so far.
+  void NoteTest(int64_t step, const engine::TestScores& test);
   // Whether one is to be saved now; what has become of the one before is told on stderr.
   bool IsDue(int64_t step);
   // Where the state is to be copied, after the checkpoint before was written. OutOfRange where a value of that one was not
@@ -75,6 +78,7 @@ class Checkpointing {
                                                  engine::LoadedProgram& loaded);
   absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;
+  absl::Status FindBestTest();  // among the checkpoints that are there
   absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
   // Note, and a warning of what is no reason to end a training.
   void Tell(const std::optional<engine::SavedCheckpoint>& saved);
@@ -89,8 +93,11 @@ class Checkpointing {
   engine::RunPosition from_;  // where the run began
   std::string resumed_from_;
   absl::Time last_save_ = absl::InfinitePast();
-  int64_t last_step_ = -1;   // of the last checkpoint that is there
-  absl::Status not_finite_;  // OutOfRange since a checkpoint was not
+  int64_t last_step_ = -1;                     // of the last checkpoint that is there
+  absl::Status not_finite_;                    // OutOfRange since a checkpoint was not
+  int64_t tested_step_ = -1, best_step_ = -1;  // of the last test; of the last one that was the best so far
+  engine::TestScores test_;                    // the last
+  std::optional<engine::TestScores> best_test_;
   struct Losses {
     double sum = 0;
     int64_t count = 0;

@@ -20,7 +20,8 @@
 
 namespace colonnade::cli {
 
-// Whether a test is due when `step` steps are done. REQUIRES: step >= course.from.step.
+// Whether a test is due when `step` steps are done. REQUIRES: step >= course.from.step. At that step itself it is asked as
+// if the step before had taken a batch as large as this run's.
 bool IsEvaluationDue(const EvaluationInterval& interval, const RunCourse& course, int64_t step);
 
 bool Reaches(const engine::EvalReport& test, const Target& target);

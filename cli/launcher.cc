@@ -13,9 +13,9 @@ namespace {
 struct Launcher {
   const char *name, *count, *rank;
 };
-constexpr Launcher kLaunchers[] = {{"torchrun", "WORLD_SIZE", "RANK"},
+constexpr Launcher kLaunchers[] = {{"torchrun or its like", "WORLD_SIZE", "RANK"},
                                    {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                                   {"MPICH", "PMI_SIZE", "PMI_RANK"},
+                                   {"mpiexec or srun", "PMI_SIZE", "PMI_RANK"},
                                    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
 
 }  // namespace

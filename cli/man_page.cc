@@ -145,9 +145,9 @@ constexpr ExitCode kExitCodes[] = {
     {"66", "a file is missing"},
     {"69", "there is no such backend here"},
     {"74", "a file cannot be read or written"},
-    {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and a checkpoint is saved: run it again with --resume"},
+    {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and --resume goes on where it ended: run it again"},
     {"130", "interrupted"},
-    {"129, 138, 143", "ended by SIGHUP, SIGUSR1 or SIGTERM where there was nothing to save"},
+    {"129, 138, 143", "ended by SIGHUP, SIGUSR1 or SIGTERM where there is nothing to resume"},
 };
 
 std::string ExitStatus() {

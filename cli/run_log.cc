@@ -156,7 +156,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const st
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
-    lacks_test_before_ = kept > 0 && !HasTest(contents, course_.from.step);
+    lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.from.step);
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());

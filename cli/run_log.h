@@ -62,8 +62,8 @@ nlohmann::ordered_json EvaluationJson(const EvaluationRecord& record);
 // One of them as a line.
 std::string LogLine(const nlohmann::ordered_json& object);
 
-// How much of a log stands: all whole lines. InvalidArgument where `contents` does not begin as a log does, or ends in that
-// beginning.
+// How much of a log stands: all whole lines. InvalidArgument where `contents` begins neither as a log does nor is a torn
+// beginning of one, of which 0 bytes stand.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
 // Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.
 absl::Status CheckLog(const std::string& path);

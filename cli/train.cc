@@ -107,12 +107,17 @@ struct Observers {
 
 constexpr int64_t kFirstSteps = 50;  // after which a run says what it thinks of itself
 
+engine::TestScores ScoresOf(const engine::EvalReport& test) { return {.top1 = test.top1(), .loss = test.loss}; }
+
 // Tests after so many steps, and says what it found.
-absl::Status EvaluateWhileTraining(int64_t steps_done, Evaluations& evaluations) {
+absl::Status EvaluateWhileTraining(int64_t steps_done, const Observers& observers) {
+  Evaluations& evaluations = observers.evaluations;
   const size_t before = evaluations.all().size();
   RETURN_IF_ERROR(evaluations.Evaluate(steps_done));
   if (evaluations.all().size() == before) return absl::OkStatus();
-  Say(absl::StrFormat("step %d: test %s", steps_done, Describe(evaluations.all().back().test)));
+  const engine::EvalReport& test = evaluations.all().back().test;
+  Say(absl::StrFormat("step %d: test %s", steps_done, Describe(test)));
+  observers.checkpointing.NoteTest(steps_done, ScoresOf(test));
   return absl::OkStatus();
 }
 
@@ -141,7 +146,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
           .pauses = {.is_due = [&](int64_t step) { return observers.evaluations.IsDue(step); },
                      .at = [&](int64_t step) -> absl::StatusOr<bool> {
                        observers.self_report.Interrupt();
-                       RETURN_IF_ERROR(EvaluateWhileTraining(step, observers.evaluations));
+                       RETURN_IF_ERROR(EvaluateWhileTraining(step, observers));
                        return !observers.evaluations.reached();
                      }},
           .before_error = observers.before_error};
@@ -158,7 +163,7 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
   // What was saved may have reached the target; and a signal may have stopped its test.
   const bool lacks_test = observers.evaluations.IsDue(done) && observers.log.lacks_test_before();
   if (done > 0 && (observers.evaluations.has_target() || lacks_test)) {
-    RETURN_IF_ERROR(EvaluateWhileTraining(done, observers.evaluations));
+    RETURN_IF_ERROR(EvaluateWhileTraining(done, observers));
     if (observers.evaluations.reached()) return absl::OkStatus();
   }
   absl::StatusOr<engine::TrainReport> trained =
@@ -173,14 +178,17 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
   return absl::OkStatus();
 }
 
-// The last tests, before anything is saved, since a run whose test is not finite is not kept; none where the run was
-// stopped, which is saved at once. OutOfRange where one is not finite.
-absl::Status TestAtEnd(const std::atomic<bool>& stop, TrainSetup& run, data::Pipeline* samples, Evaluations& evaluations,
-                       TrainResults& results) {
+// The last test, before anything is saved, since a run whose test is not finite is not kept; none where the run was stopped,
+// which is saved at once. OutOfRange where it is not finite.
+absl::Status TestAtEnd(const std::atomic<bool>& stop, Evaluations& evaluations, TrainResults& results) {
   if (!stop) RETURN_IF_ERROR(evaluations.Evaluate(results.steps_done()));
   if (!evaluations.all().empty() && evaluations.all().back().step == results.steps_done()) {
     results.test = evaluations.all().back().test;
   }
+  return absl::OkStatus();
+}
+
+absl::Status TestAverages(const std::atomic<bool>& stop, TrainSetup& run, data::Pipeline* samples, TrainResults& results) {
   if (stop || run.average == nullptr || samples == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::EvalReport test, EvaluateAndShow("testing the averages:", *run.average, *samples, stop));
   if (!stop) results.test_of_averages = test;
@@ -241,8 +249,7 @@ class Training {
     for (const auto* executor : {&run_.train, &run_.eval}) {
       for (const std::string& note : (*executor)->loaded().Notes()) Warn(note);
     }
-    const absl::Status tested =
-        trained.ok() ? TestAtEnd(stop_, run_, streams_.test.get(), *evaluations_, results_) : trained;
+    const absl::Status tested = trained.ok() ? TestAtEnd(stop_, *evaluations_, results_) : trained;
     if (trained.ok() && !absl::IsOutOfRange(tested)) return Finish(tested);
     PrintAllSkipped(streams_);
     (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
@@ -322,8 +329,10 @@ class Training {
   // Saves what was trained and then tested, and shows the results even where it cannot be saved.
   absl::Status Finish(const absl::Status& tested) {
     absl::Status status;
+    if (results_.test.count > 0) checkpointing_->NoteTest(results_.steps_done(), ScoresOf(results_.test));
     if (results_.steps_done() > 0) status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     AddTo(status, tested);
+    if (tested.ok()) AddTo(status, TestAverages(stop_, run_, streams_.test.get(), results_));
     AddTo(status, Keep(flags_, run_, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());
     AddTo(status, WriteCurves(flags_, run_.session.graph.name));

@@ -91,6 +91,7 @@ Manifest FromJson(const Json& json) {
   Manifest manifest{.position = {.step = CountFromJson(json.at("step")), .sample = CountFromJson(json.at("sample"))},
                     .plan = json.at("plan")};
   if (!json.at("loss").is_null()) manifest.position.loss = json.at("loss");
+  if (json.contains("test")) manifest.test = {.top1 = json["test"].at("top1"), .loss = json["test"].at("loss")};
   for (const auto& [field, value] : json.at("run").items()) manifest.run.emplace_back(field, value);
   for (const Json& file : json.at("files")) manifest.files.push_back(FileFromJson(file));
   return manifest;
@@ -161,15 +162,18 @@ std::string FileNameOf(StateKind kind) {
   return absl::StrCat(kind == StateKind::kValue ? "weights" : program::Name(kind), ".safetensors");
 }
 
+bool IsBetter(const TestScores& a, const TestScores& b) { return a.top1 > b.top1 || (a.top1 == b.top1 && a.loss < b.loss); }
+
 std::string ToJson(const Manifest& manifest) {
   Json run = Json::object(), files = Json::array();
   for (const auto& [field, value] : manifest.run) run[field] = value;
   for (const CheckpointFile& file : manifest.files) files.push_back(ToJson(file));
   const RunPosition& at = manifest.position;
-  const Json json = {
-      {"format", kFormat}, {"version", kCheckpointVersion}, {"xxh3", kNoDigits},
-      {"step", at.step},   {"sample", at.sample},           {"loss", std::isfinite(at.loss) ? Json(at.loss) : Json()},
-      {"run", run},        {"plan", manifest.plan},         {"files", files}};
+  Json json = {{"format", kFormat},   {"version", kCheckpointVersion},
+               {"xxh3", kNoDigits},   {"step", at.step},
+               {"sample", at.sample}, {"loss", std::isfinite(at.loss) ? Json(at.loss) : Json()}};
+  if (manifest.test.has_value()) json["test"] = {{"top1", manifest.test->top1}, {"loss", manifest.test->loss}};
+  json.update({{"run", run}, {"plan", manifest.plan}, {"files", files}});
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string sum = Xxh3Text(text);
   return text.replace(ChecksumAt(text), kDigits, sum);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,8 +48,17 @@ struct CheckpointFile {
   std::vector<CheckpointTensor> tensors;  // in the order of their bytes
 };
 
+// What a test of these weights found.
+struct TestScores {
+  double top1 = 0, loss = 0;
+  bool operator==(const TestScores&) const = default;
+};
+// Whether `a` is better than `b`: of the higher top-1 accuracy, or of the same and the lower loss.
+bool IsBetter(const TestScores& a, const TestScores& b);
+
 struct Manifest {
   RunPosition position;
+  std::optional<TestScores> test{};  // absent: none was made of this state
   RunFields run;
   std::string plan;                   // under which it was written: for people
   std::vector<CheckpointFile> files;  // one for each kind of state that the run has, in the order of the kinds

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -89,6 +90,17 @@ absl::StatusOr<LockFile> TakeLock(const std::string& path, const FileCalls& call
       absl::StrFormat("%s: expected a folder that no other run writes to, found %s writing there; give each run a folder of "
                       "its own",
                       path, who));
+}
+
+// Whether a checkpoint says how good it is.
+bool IsJudged(const Manifest& manifest) { return manifest.test.has_value() || std::isfinite(manifest.position.loss); }
+
+// By their tests, a tested one before others; by the mean loss of training where neither was tested. REQUIRES: both are
+// judged.
+bool IsBetter(const Manifest& a, const Manifest& b) {
+  if (a.test.has_value() && b.test.has_value()) return engine::IsBetter(*a.test, *b.test);
+  if (a.test.has_value() || b.test.has_value()) return a.test.has_value();
+  return a.position.loss < b.position.loss;
 }
 
 }  // namespace
@@ -187,17 +199,15 @@ absl::Status CheckpointFolder::Remove(int64_t step) {
 absl::Status CheckpointFolder::Retire() {
   RETURN_IF_ERROR(KeepLocked());
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(path_));
-  int64_t best = -1;
-  double least = std::numeric_limits<double>::infinity();
+  std::optional<Manifest> best;
   for (int64_t step : steps) {
-    const absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(step));
-    if (!manifest.ok() || !(manifest->position.loss < least)) continue;
-    least = manifest->position.loss;
-    best = step;
+    absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(step));
+    if (!manifest.ok() || !IsJudged(*manifest)) continue;
+    if (!best.has_value() || IsBetter(*manifest, *best)) best = *std::move(manifest);
   }
   absl::Status status;
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) < steps.size(); ++i) {
-    if (steps[i] != best) status.Update(Remove(steps[i]));
+    if (!best.has_value() || steps[i] != best->position.step) status.Update(Remove(steps[i]));
   }
   return status;
 }

@@ -16,7 +16,7 @@
 namespace colonnade::engine {
 
 struct CheckpointFolderOptions {
-  int keep = 3;                      // the last so many, at least 1, and beside them the one of the lowest loss
+  int keep = 3;  // the last so many, at least 1, and beside them the best: by test, else by training loss
   FileCalls const* calls = nullptr;  // null: the system's own
 };
 

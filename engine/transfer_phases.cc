@@ -141,6 +141,8 @@ std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double ope
 
 void AddFlowsOf(const Phase& more, Phase& phase) {
   phase.flows.insert(phase.flows.end(), more.flows.begin(), more.flows.end());
+  phase.hops = std::max(phase.hops, more.hops);
+  phase.summed_bytes = std::max(phase.summed_bytes, more.summed_bytes);
 }
 
 std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases) {

@@ -54,7 +54,7 @@ struct Phase {
 // does (its source, all_reduce.h).
 std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
 
-// Adds the flows of `more`, which runs beside `phase` and is like it in all else.
+// Adds the flows of `more`, which runs beside `phase`: both wait for the one of more hops and of more summed bytes.
 void AddFlowsOf(const Phase& more, Phase& phase);
 
 // Returns the phases that run at once, in order: one, and all those in pieces behind it.

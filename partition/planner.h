@@ -7,9 +7,7 @@
 //      strategies to layers that an additive cost (additive_cost.h) holds to be the best (proposals.h), the best first;
 //   3. every named plan with every kind of reduction and size of buckets, where that can be faster than the best so far;
 //   4. variants of the three best (reduction, bucket size, overlap, parts of transfers, which device sits where);
-//   5. the winner with the strategies of single layers, or of neighbours, changed as long as that helps; changes of the
-//   least
-//      additive cost come first.
+//   5. the winner with the strategies of single layers, or of neighbours, changed as long as that helps, by additive cost.
 //
 // Judging takes time in proportion to a Program's tasks, so the search is limited by tasks and by judgements: 2 ends where
 // half of `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never

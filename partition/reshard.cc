@@ -92,7 +92,7 @@ const char* Name(ReshardKind kind) {
     case ReshardKind::kAllGather:
       return "all_gather";
     case ReshardKind::kGatherAcrossSubgroups:
-      return "gather_runs";
+      return "gather_subgroups";
     case ReshardKind::kAllToAll:
       return "all_to_all";
     case ReshardKind::kReduceScatter:

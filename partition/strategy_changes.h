@@ -23,7 +23,7 @@ struct StrategyChange {
 std::vector<StrategyChange> StrategyChangesOf(const layers::LayerGraph& graph, const Plan& plan, int64_t samples,
                                               const StepCosts& costs);
 
-// Makes an change in a plan, whose name is then kAutoPlan; false where all its layers have the strategies already.
+// Makes a change in a plan, whose name is then kAutoPlan; false where all its layers have the strategies already.
 bool Apply(const StrategyChange& change, const layers::LayerGraph& graph, Plan& plan);
 
 }  // namespace colonnade::partition

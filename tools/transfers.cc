@@ -235,7 +235,7 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
 
 double TransferRun::Mean() const { return engine::Mean(seconds); }
 
-double TransferRun::Quantile(double part) const { return engine::Quantile(seconds, part); }
+double TransferRun::Quantile(double fraction) const { return engine::Quantile(seconds, fraction); }
 
 const std::vector<std::string>& MeasurableTransferNames() {
   static const std::vector<std::string>* const names =

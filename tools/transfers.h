@@ -52,7 +52,7 @@ struct TransferRun {
   std::string first_wrong;      // where, what was expected and found; empty if none was
 
   double Mean() const;
-  double Quantile(double part) const;  // of the repeats, linear between two of them
+  double Quantile(double fraction) const;  // of the repeats, linear between two of them
 };
 
 // Runs a Program that does this and nothing else. Before each check the operands get a pattern of the element, the device

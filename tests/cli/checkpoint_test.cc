@@ -321,6 +321,33 @@ TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
   EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3));
 }
 
+// From step 12 on the rate is so high that tests become worse.
+TEST_F(Checkpointed, TheBestTestIsSavedAtOnceKeptAndStated) {
+  const std::string train = absl::StrCat(
+      "train --model=two_column --data=digits --batch=32 --lr-policy=multistep:12,20 "
+      "--eval-every=3 --checkpoint-every=1000 --checkpoint-keep=1 --json --checkpoint=",
+      Run1());
+  const Result r = Run(absl::StrCat(train, " --steps=16"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json trained = json::parse(r.out);
+  json best = trained["evaluations"][0];
+  for (const json& e : trained["evaluations"]) {
+    if (e["test"]["top1"] > best["test"]["top1"]) best = e;
+  }
+  const int64_t best_step = best["step"];
+  ASSERT_LE(best_step, 12);
+  EXPECT_THAT(Steps(), ElementsAre(best_step, 16));
+  const json shown = json::parse(Run(absl::StrCat("checkpoint show --json ", Run1())).out)["checkpoints"];
+  EXPECT_EQ(shown[0]["test"]["top1"], best["test"]["top1"]);
+  EXPECT_EQ(shown[0]["test"]["loss"], best["test"]["loss"]);
+  EXPECT_EQ(shown[1]["test"]["loss"], trained["test"]["loss"]);
+  // Tests of the run that goes on are worse than that one, though better than the one from which it goes on.
+  const Result again = Run(absl::StrCat(train, " --steps=19 --resume"));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["checkpoints"]["saved"], 1);
+  EXPECT_THAT(Steps(), ElementsAre(best_step, 19));
+}
+
 // Its weights are finite, and its mean training loss is the lowest; its test is not finite.
 TEST_F(Checkpointed, ALastStepWhoseTestIsNotFiniteReplacesNothing) {
   const Result r =
@@ -336,7 +363,7 @@ TEST_F(Checkpointed, ALastStepWhoseTestIsNotFiniteReplacesNothing) {
 TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
   EXPECT_EQ(RoomNote(10'000'000, 50'000'000, 5), "");
   EXPECT_THAT(RoomNote(10'000'000, 49'999'999, 5),
-              HasSubstr("room for 4 more checkpoints of 10.0 MB, and 5 may be there at once"));
+              HasSubstr("room for 4 more checkpoints of 10.0 MB, and 5 more may be there at once"));
   EXPECT_EQ(RoomNote(0, 0, 5), "");
 }
 

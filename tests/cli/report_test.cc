@@ -75,7 +75,6 @@ TEST_F(ReportFile, IsWrittenByTrainWithWhatWasMeasured) {
   }
 }
 
-// As on a GPU where a step is one graph.
 // A CIFAR file alone has no test set, whose loss would end the run.
 TEST_F(ReportFile, OfARunWithLossesThatAreNotFiniteLeavesThemOut) {
   std::minstd_rand random(1);
@@ -83,12 +82,14 @@ TEST_F(ReportFile, OfARunWithLossesThatAreNotFiniteLeavesThemOut) {
   for (size_t i = 0; i < records.size(); ++i) records[i] = static_cast<char>(i % 3073 == 0 ? random() % 10 : random() % 256);
   Write("images.bin", records);
   const Result r = Run(absl::StrCat("train --model=two_column --batch=16 --lr=0.01 --lr-policy=multistep:6,1e30 --steps=12 ",
-                                    "--on-not-finite=skip --data=", In("images.bin"), " --report=", In("r.html")));
+                                    "--on-not-finite=skip --json --data=", In("images.bin"), " --report=", In("r.html")));
   ASSERT_EQ(r.code, 0) << r.err;
+  ASSERT_THAT(r.out, HasSubstr("null")) << "no loss was not finite";
   EXPECT_THAT(Read(), HasSubstr("training loss"));
   EXPECT_THAT(Read(), Not(ContainsRegex("L[0-9.]+ -?nan"))) << "in a curve";
 }
 
+// As on a GPU where a step is one graph.
 TEST(BreakdownText, SaysThatTasksWereNotTimedRatherThanZeros) {
   EXPECT_EQ(BreakdownText({}), absl::StrCat(kTasksNotTimed, "\n"));
   EXPECT_THAT(BreakdownText({{.compute = absl::Milliseconds(3)}}),

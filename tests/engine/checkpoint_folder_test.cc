@@ -2,6 +2,7 @@
 
 #include "engine/checkpoint_folder.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,12 @@ class Checkpoints : public Folder {
     return folder.ok() ? *std::move(folder) : nullptr;
   }
   // Saves the state of a step: parameters drawn with step and loss for a seed.
-  static absl::Status Save(CheckpointFolder& folder, int64_t step, double loss = 1) {
+  static absl::Status Save(CheckpointFolder& folder, int64_t step, double loss = 1, std::optional<TestScores> test = {}) {
     Loaded made(Parameters(1, 1));
     made.Initial(static_cast<uint64_t>(step) + (loss > 0 ? static_cast<uint64_t>(1000 * loss) : 0));
     StateCopy copy;
     EXPECT_TRUE(CopyState(made.loaded, copy).ok());
-    const absl::Status status = folder.Save({.position = {.step = step, .loss = loss}}, copy);
+    const absl::Status status = folder.Save({.position = {.step = step, .loss = loss}, .test = test}, copy);
     if (status.ok()) {
       EXPECT_TRUE(folder.Retire().ok());
     }
@@ -53,6 +54,21 @@ TEST_F(Checkpoints, TheLastAreKeptAndTheBest) {
   EXPECT_THAT(Steps(), ElementsAre(5, 6)) << "the best is among the last";
   EXPECT_FALSE(std::filesystem::exists(CheckpointPath(Run(), 2)));
   for (int64_t step : Steps()) EXPECT_TRUE(VerifyCheckpoint(CheckpointPath(Run(), step)).ok());
+}
+
+TEST_F(Checkpoints, TheBestIsThatOfTheBestTestWhereThereWereTests) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 1});
+  ASSERT_TRUE(Save(*folder, 1, 0.1).ok());
+  const TestScores tests[] = {{0.5, 1}, {0.6, 0.9}, {0.6, 0.8}, {0.6, 0.85}, {0.55, 0.1}};
+  const int64_t best[] = {2, 3, 4, 4, 4};
+  for (int64_t step = 2; step <= 6; ++step) {
+    ASSERT_TRUE(Save(*folder, step, 1, tests[step - 2]).ok());
+    EXPECT_EQ(Steps().front(), best[step - 2]);
+    EXPECT_EQ(ReadManifest(folder->PathOf(step))->test, tests[step - 2]);
+  }
+  ASSERT_TRUE(Save(*folder, 7, 0.05).ok());
+  EXPECT_THAT(Steps(), ElementsAre(4, 7)) << "one that was not tested is never the best";
+  EXPECT_EQ(ReadManifest(folder->PathOf(7))->test, std::nullopt);
 }
 
 TEST_F(Checkpoints, WithoutLossesTheLastAloneAreKept) {

@@ -283,7 +283,7 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
   // The direct entries of the table, by kind.
   std::map<std::string, int> by_kind;
   for (const auto& entry : entries) ++by_kind[std::get<2>(entry)];
-  for (const char* kind : {"slice", "all_gather", "gather_runs", "all_to_all", "reduce_scatter", "all_reduce"}) {
+  for (const char* kind : {"slice", "all_gather", "gather_subgroups", "all_to_all", "reduce_scatter", "all_reduce"}) {
     EXPECT_GT(by_kind[kind], 0) << kind;
   }
 }
@@ -331,8 +331,8 @@ TEST(Reshard, SectionsBecomeOtherCutsOfChannelsByWayOfReplicated) {
   EXPECT_EQ(kinds(Placement::Split(1), sections), "all_gather slice ");
   EXPECT_EQ(kinds(sections, Placement::SplitSections({16, 8})), "all_gather slice ");
   EXPECT_EQ(kinds(sections, Placement::Replicated(2)), "all_gather slice ");
-  EXPECT_EQ(kinds(Placement::Replicated(2), sections), "gather_runs slice ");
-  EXPECT_EQ(kinds(Placement::Partial(2), sections), "all_reduce gather_runs slice ");
+  EXPECT_EQ(kinds(Placement::Replicated(2), sections), "gather_subgroups slice ");
+  EXPECT_EQ(kinds(Placement::Partial(2), sections), "all_reduce gather_subgroups slice ");
 }
 
 // An axis cuts within the sections of the one before it, which change only where it is whole.
