@@ -1,6 +1,7 @@
 #include "partition/plan_judge.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -18,6 +19,18 @@ bool HasReducedBuckets(const program::Program& program) {
     return moves &&
            std::holds_alternative<program::Bucket>(program.buffer(program::RootOf(program, task.uses[0].buffer)).storage);
   });
+}
+
+// Of what the host gives, on the device that has the most of it: it is there from the step before on.
+int64_t LoadedBytes(const program::Program& program) {
+  std::map<int, int64_t> bytes;  // by device
+  int64_t most = 0;
+  for (const program::Buffer& buffer : program.buffers) {
+    if (buffer.slots == 1) continue;
+    bytes[buffer.device] += buffer.slots * program::ElementCount(buffer.shape) * program::SizeInBytes(buffer.dtype);
+    most = std::max(most, bytes[buffer.device]);
+  }
+  return most;
 }
 
 // `factor`: of the time of b, of which a must be below.
@@ -73,7 +86,8 @@ absl::StatusOr<Candidate> PlanJudge::JudgeOnce(Plan plan, bool spends) {
   return judged.candidate;
 }
 
-// Micro-batches are alike: where there are many, each takes as long as the third, and adds as much memory, for its images.
+// Micro-batches are alike: where there are many, each takes as long as the third, in the same memory but for its images and
+// labels.
 absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) const {
   const int64_t micro_batches = options_.lower.micro_batches;
   if (micro_batches <= kMostMicroBatchesJudged) return LowerAndJudgeIn(plan, micro_batches);
@@ -85,7 +99,7 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) con
   const auto more = static_cast<double>(micro_batches - 3);
   all.step_sec += more * (all.step_sec - two.step_sec);
   all.least_step_sec += more * (all.least_step_sec - two.least_step_sec);
-  all.peak_memory_bytes += (micro_batches - 3) * std::max<int64_t>(all.peak_memory_bytes - two.peak_memory_bytes, 0);
+  all.peak_memory_bytes += (micro_batches - 3) * (of_all.loaded_bytes - of_two.loaded_bytes);
   of_all.candidate.fits = Fits(all);
   return of_all;
 }
@@ -106,6 +120,7 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, i
                                       [](const std::vector<int>& devices) { return !devices.empty(); });
   return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = Fits(judgement)},
                 .reduces_buckets = HasReducedBuckets(lowered.program),
+                .loaded_bytes = LoadedBytes(lowered.program),
                 .tasks = static_cast<int64_t>(lowered.program.tasks.size()) / standing};
 }
 

@@ -47,7 +47,8 @@ class PlanJudge {
   struct Judged {
     Candidate candidate;
     bool reduces_buckets = false;
-    int64_t tasks = 0;  // of one of the devices that were lowered to judge it, on the average
+    int64_t loaded_bytes = 0;  // of what the host gives to one device
+    int64_t tasks = 0;         // of one of the devices that were lowered to judge it, on the average
   };
   static std::string KeyOf(Plan plan);
   absl::StatusOr<Judged> LowerAndJudge(const Plan& plan) const;

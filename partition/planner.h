@@ -13,8 +13,8 @@
 // half of `most_tasks` or of `most_judgements` is spent, 4 (but for the best) and 5 where all of one is. 1 and 3 are never
 // left out, so the result is no worse than any of them.
 //
-// With more than five micro-batches, steps of two and of three are judged; their difference is the time and the memory of
-// each further one.
+// With more than five micro-batches, steps of two and of three are judged; their difference is the time of each further
+// one, and its images and labels are the memory.
 //
 // Deterministic: a function of its arguments alone. Representatives are judged, which stand for a whole Program
 // (LowerRepresentatives); whoever lowers the chosen plan verifies that Program.

@@ -301,24 +301,24 @@ TEST(SearchPlans, ManyMicroBatchesAreJudgedByFew) {
   EXPECT_NEAR(hundred - six, 94 * (six - five), 1e-6);
 }
 
-// Each has images of its own, which are there at once.
+// Each has images and labels of its own, in two slots, which are there at once.
 TEST(SearchPlans, ManyMicroBatchesTakeTheMemoryOfAll) {
   PlannerOptions options = Options(1, Alike);
-  options.judge = [](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
-    return Judgement{.step_sec = 1, .peak_memory_bytes = static_cast<int64_t>(lowered.program.tasks.size())};
+  options.judge = [](const program::Representatives&) -> absl::StatusOr<Judgement> {
+    return Judgement{.step_sec = 1, .peak_memory_bytes = 1000};
   };
+  const layers::LayerGraph graph = TwoLayers();
   const auto single = [&](int64_t micro_batches) {
     options.lower.micro_batches = micro_batches;
     options.lower.global_batch = 8 * micro_batches;
-    return Search(TwoLayers(), options).front();
+    return Search(graph, options).front();
   };
-  const int64_t four = single(4).judgement.peak_memory_bytes, five = single(5).judgement.peak_memory_bytes;
-  const int64_t hundred = single(100).judgement.peak_memory_bytes;
-  EXPECT_GT(five, four);
-  EXPECT_EQ(hundred, five + 95 * (five - four));
-  options.memory_bytes = hundred;
+  const int64_t of_one = 2 * 8 * 4 * (program::ElementCount(graph.nodes[0].sample_shape) + 1);
+  EXPECT_EQ(single(5).judgement.peak_memory_bytes, 1000);
+  EXPECT_EQ(single(100).judgement.peak_memory_bytes, 1000 + 97 * of_one);
+  options.memory_bytes = 1000 + 97 * of_one;
   EXPECT_TRUE(single(100).fits);
-  options.memory_bytes = hundred - 1;
+  options.memory_bytes -= 1;
   EXPECT_FALSE(single(100).fits);
 }
 

@@ -1,6 +1,7 @@
 // What is proposed where a plan does not fit, by what each plan is said to need; whose memory a prediction states.
 #include "tools/planning.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -78,6 +79,26 @@ int64_t TotalBytes(const absl::StatusOr<std::vector<engine::DeviceMemory>>& memo
   int64_t bytes = 0;
   for (const engine::DeviceMemory& device : *memory) bytes += device.total_bytes();
   return bytes;
+}
+
+// Steps of many micro-batches are judged by that of three, to whose memory the images of the others are added: without them
+// a third of these would lack.
+TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
+  const engine::Machine machine = *OpenMachine("dgx1-v100");
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  const partition::LowerOptions lower{
+      .global_batch = 12 * 64, .micro_batches = 12, .pixels = program::PixelScaling{.scale = {1}, .shift = {0}}};
+  const absl::StatusOr<std::vector<partition::Candidate>> found = SearchPlansOn(machine, graph, lower, 2);
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (const partition::Candidate& candidate : *found) {
+    const absl::StatusOr<Predicted> whole = Predict(machine, graph, candidate.plan, lower);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    int64_t most = 0;
+    for (const engine::SimulatedDevice& device : whole->simulation.devices) most = std::max(most, device.peak_memory_bytes);
+    EXPECT_NEAR(static_cast<double>(candidate.judgement.peak_memory_bytes), static_cast<double>(most),
+                0.08 * static_cast<double>(most))
+        << candidate.plan.name;
+  }
 }
 
 TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTake) {
