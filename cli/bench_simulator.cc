@@ -53,7 +53,7 @@ struct Pairs {
   double Spread() const { return engine::SpreadOf(measured_ms); }
 };
 
-// Of pairs of cases whose measured steps differ by more than their spreads: how many there are, and how many of them come in
+// How many pairs of cases have measured steps that differ by more than their spreads, and how many of these are predicted in
 // their order.
 struct PlanOrder {
   int pairs = 0, right = 0;

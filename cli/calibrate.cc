@@ -54,7 +54,7 @@ absl::StatusOr<tools::CalibrationTarget> TargetOf(const Flags& flags) {
   return target;
 }
 
-// Those of --transfers; none where they are to be timed here.
+// Returns the transfers of --transfers; none where they are to be timed here.
 absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags) {
   if (flags.transfers.empty()) return std::vector<tools::TransferTime>();
   ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers));

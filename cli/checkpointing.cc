@@ -38,7 +38,7 @@ std::string Numbers(const std::vector<double>& values) {
 constexpr const char* kStatedWhereUsed[] = {"bad-sample", "betas",         "epsilon",       "momentum", "trust", "decay",
                                             "clip-norm",  "on-not-finite", "head-lr-scale", "freeze",   "ema",   "network"};
 
-// That every field of --allow-change is one.
+// Checks that every field of --allow-change is one.
 absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine::RunFields& run) {
   std::vector<std::string> fields;
   for (const auto& [field, value] : run) fields.push_back(field);
@@ -65,7 +65,7 @@ bool ChangesTensors(const std::string& field, const std::string& saved, const st
   return false;
 }
 
-// Of a network's layers: a file may be edited between two runs.
+// Returns a checksum of a network's layers: a file may be edited between two runs.
 std::string FingerprintOf(const layers::LayerGraph& graph) {
   return engine::Xxh3Text(tools::NetworkToJson({.info = {}, .graph = graph}));
 }

@@ -201,7 +201,7 @@ int64_t JpegIndexBytes(const Flags& flags) { return flags.jpeg_index * 1'000'000
 
 namespace {
 
-// Of the pixels [N, C, H, W] and the labels of a set that has them in memory.
+// Returns a checksum of the pixels [N, C, H, W] and the labels of a set that has them in memory.
 absl::StatusOr<std::string> DigestOfPixels(const data::SampleSet& set) {
   const int64_t channels = (*set.image_shape())[0], plane = (*set.image_shape())[1] * (*set.image_shape())[2];
   std::string room, pixels, labels;
@@ -217,7 +217,7 @@ absl::StatusOr<std::string> DigestOfPixels(const data::SampleSet& set) {
   return engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels));
 }
 
-// Of the classes, labels and names of a set of files, which are not read for this.
+// Returns a checksum of the classes, labels and names of a set of files, which are not read for this.
 std::string DigestOfNames(const data::SampleSet& set) {
   constexpr size_t kMostText = size_t{1} << 20;
   std::string text = absl::StrCat(absl::StrJoin(set.class_names(), "\n"), "\n");

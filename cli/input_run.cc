@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kDefaultInputSize = 224;             // of images that are not all of one shape
 constexpr int64_t kMostReadBefore = int64_t{2} << 30;  // bytes
 
-// Of a set of which so many samples were read before, and so many bytes of them.
+// Returns how many samples to read ahead of a measurement, after so many samples had so many bytes.
 int64_t SamplesToReadBefore(const data::SampleSet& set, int64_t samples, int64_t bytes) {
   const double most = static_cast<double>(kMostReadBefore) / std::max<double>(bytes, 1) * static_cast<double>(samples);
   return std::min(set.size(), static_cast<int64_t>(std::min(std::ceil(most), 1e18)));

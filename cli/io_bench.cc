@@ -180,7 +180,7 @@ Json InputRunJson(const InputReport& report, const BenchRun& run) {
       {"jpeg_indices", {{"count", run.indices.indices}, {"bytes", run.indices.bytes}, {"decoded", run.indices.decoded}}}};
 }
 
-// That of the fastest run, and all runs.
+// The numbers of the fastest run, and all runs.
 Json InputReportJson(const InputReport& report) {
   Json json = InputRunJson(report, report.fastest());
   json["peak_resident_bytes"] = report.peak_bytes;

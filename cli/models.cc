@@ -48,7 +48,7 @@ void PrintTable(const std::vector<Column>& columns, const std::vector<std::vecto
   for (const std::vector<std::string>& row : rows) print([&](size_t c) { return row[c]; });
 }
 
-// Of floating-point operations.
+// Numbers of floating-point operations, in millions and in billions.
 std::string Mega(int64_t flops) { return absl::StrFormat("%.3f", static_cast<double>(flops) / 1e6); }
 std::string Giga(int64_t flops) { return absl::StrFormat("%.3f", static_cast<double>(flops) / 1e9); }
 

@@ -65,7 +65,7 @@ absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
                       flag, flags.model, flag));
 }
 
-// That --batch-norm=ghost:N finds what it is to change.
+// Checks that --batch-norm=ghost:N finds what it is to change.
 absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGraph& graph) {
   if (SamplesPerGroup(flags.batch_norm) == 0) return absl::OkStatus();
   const auto obeys = [](const layers::LayerNode& node) { return layers::TraitsOf(node.layer).samples_per_group > 0; };

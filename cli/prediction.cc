@@ -92,8 +92,8 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   return absl::OkStatus();
 }
 
-// That a profile gives the step that it says it was fitted to: one that was edited since may not, and its draws, fitted
-// anew, would surround another time than its own.
+// Checks that a profile gives the step that it says it was fitted to: one that was edited since may not, and its draws,
+// fitted anew, would surround another time than its own.
 absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& refit) {
   constexpr double kAlike = 0.01;
   engine::Machine again = machine;

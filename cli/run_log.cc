@@ -48,7 +48,7 @@ std::string FieldOf(absl::string_view contents, const char* field) {
   return head["run"][field].get<std::string>();
 }
 
-// That the log which is gone on with is of the same network, but for what may differ.
+// Checks that the log which is gone on with is of the same network, but for what may differ.
 absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, absl::string_view head,
                               const std::vector<std::string>& may_differ) {
   for (const char* field : {"model", "input"}) {

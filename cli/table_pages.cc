@@ -113,8 +113,8 @@ tools::ReportSection RowsSection(const Table& table) {
   return section;
 }
 
-// Of each row: where the time of its step goes, what a device has in memory, and the timeline and plan of those that a page
-// has room for.
+// Appends, for each row, where the time of its step goes, what a device has in memory, and the timeline and plan of those
+// that a page has room for.
 absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools::Report& report) {
   std::vector<tools::StackedBar> steps, memory;
   tools::ReportSection plans{.title = "Plans"}, timelines{.title = "Timelines", .text = "Two steps, simulated."};

@@ -38,7 +38,7 @@
 namespace colonnade::cli {
 namespace {
 
-// Of the whole run, from its beginning or from where it goes on.
+// Returns the steps of the whole run, from its beginning or from where it goes on.
 absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& from = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
     return absl::FailedPreconditionError("expected --steps or --epochs, found both");

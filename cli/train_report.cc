@@ -40,7 +40,7 @@ std::string DeviceRow(std::string_view name, const engine::Breakdown& d) {
                          absl::ToDoubleMilliseconds(d.idle));
 }
 
-// Of each column for itself, the duration below which `part` of the devices lie.
+// Returns for each column by itself the duration below which `part` of the devices lie.
 engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, double part) {
   const auto column = [&](absl::Duration engine::Breakdown::*field) {
     std::vector<double> seconds;

@@ -33,7 +33,7 @@ std::string UnknownCommand(const std::string& word, const std::vector<std::strin
                          absl::StrJoin(commands, ", "));
 }
 
-// Of `colonnade bench …`, where none of its sub-commands was meant.
+// Returns what is missing in `colonnade bench …`, where none of its sub-commands was named.
 std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>& words) {
   std::vector<std::string> commands;
   for (const CLI::App* sub : group.get_subcommands({})) commands.push_back(sub->get_name());

@@ -118,7 +118,8 @@ Phase AtOnce(const std::vector<Phase>& phases) {
   return all;
 }
 
-// Of one byte: to a part for each device of a node, that of each between the nodes, and back, piece by piece.
+// Returns the phases for one byte: to a part for each device of a node, that of each between the nodes, and back, piece by
+// piece.
 std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vector<std::vector<int>>& nodes) {
   using program::CollectiveKind;
   const double part = 1.0 / static_cast<double>(nodes[0].size());

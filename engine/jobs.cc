@@ -66,7 +66,7 @@ class JobMaker {
     jobs_.host = static_cast<int>(jobs_.all.size());
     jobs_.all.push_back({.fixed_sec = HostSeconds(machine_, program_.device_count, images, stands_.TaskCount())});
   }
-  // Of each set of flows, what all jobs have in common that start it.
+  // Finds for each set of flows the lanes that all jobs which start it have in common.
   void FindLanes() {
     std::vector<bool> is_known(jobs_.flows.size(), false);
     for (const Job& job : jobs_.all) {
@@ -79,7 +79,7 @@ class JobMaker {
       }
     }
   }
-  // Of all devices that take part in a job, those that do not stand for themselves among them; ascending.
+  // Returns the lanes of all devices that take part in a job, with those that others stand for; ascending.
   std::vector<int> LanesOf(const Job& job) {
     if (job.tasks.empty()) return {};
     const auto lane_of = [](int device, program::Lane lane) {

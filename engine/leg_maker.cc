@@ -11,7 +11,7 @@ FlowOnRoute FlowOn(const Route& route, double bytes) {
   return flow;
 }
 
-// Of what is staged in pieces; nothing of what is not.
+// Adds the first piece of what is staged in pieces, and nothing for what is not.
 void AddFirstPiece(const Route& route, double bytes, LegOfAByte& of_a_byte) {
   if (route.piece_bytes <= 0) return;
   const LegOfAByte::FirstPiece piece{bytes / route.piece_bytes_per_sec, route.piece_bytes / route.piece_bytes_per_sec};

@@ -34,7 +34,7 @@ constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
 
 // Outside of these a unit is certainly wrong.
-// Of an op that does next to nothing a calibration may measure little.
+// A calibration may measure next to nothing of an op that does next to nothing.
 constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
 constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
 constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};

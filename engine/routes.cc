@@ -163,7 +163,7 @@ Route InPieces(const Route& first, const Route& second, double piece_bytes) {
   return route;
 }
 
-// Of one transfer, over all legs: rate and, negated, latency; the greater is the nearer.
+// Returns how near two ends are, the greater the nearer: the rate over all legs and, negated, their latency.
 std::pair<double, double> Nearness(const std::vector<Route>& legs) {
   double rate = std::numeric_limits<double>::infinity(), latency = 0;
   for (const Route& leg : legs) rate = std::min(rate, leg.bytes_per_sec), latency += leg.latency_sec;

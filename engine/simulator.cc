@@ -39,7 +39,7 @@ Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<
   return breakdown;
 }
 
-// Of each device, all buffers densely packed.
+// Returns the peak of each device, all buffers densely packed.
 std::vector<int64_t> PeakMemoryOf(const Program& program) {
   const program::MemoryMap map =
       program::PlaceBuffers(program, [&](const program::Buffer& buffer) { return program::DenseSizeOf(program, buffer); });

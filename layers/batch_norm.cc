@@ -73,7 +73,7 @@ EmittedOp Fold(const StageShard& s, double epsilon) {
   return op;
 }
 
-// Of evaluation. The sums of one element that has the running mean and variance stand for those of a batch.
+// The stage of evaluation. The sums of one element that has the running mean and variance stand for those of a batch.
 Stage NormaliseByRunning(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kForward,
               .reads = {X(), kMean, kVariance, kWeight, kBias},
@@ -101,7 +101,7 @@ Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
   return stage;
 }
 
-// Of D(Y) as it is, or with the ReLU worked out anew.
+// Emits the sums of D(Y) as it is, or with the ReLU worked out anew.
 EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
   const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
   const program::BatchNormBackwardSums op{.count = Count(x, sums), .epsilon = epsilon};

@@ -35,7 +35,7 @@ std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>
   return sections;
 }
 
-// Of one tensor: far above what any machine holds, and far below where products of sizes overflow.
+// The most elements of one tensor: far above what any machine holds, and far below where products of sizes overflow.
 constexpr int64_t kMostElements = int64_t{1} << 36;
 constexpr double kMostFlops = 1e15;  // of one layer and one sample
 

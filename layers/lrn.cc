@@ -16,7 +16,7 @@ int64_t LocalGroups(const Lrn& layer, int64_t channels, int64_t global_channels)
 
 int64_t GroupsIn(const Lrn& layer, const Operand& part) { return LocalGroups(layer, part.shape[1], part.global_shape[1]); }
 
-// Of `y`, in so many blocks. A window that is wider than two blocks covers what it can from any channel.
+// Counts flops for `y`, in so many groups. A window that is wider than two blocks covers what it can from any channel.
 int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups, double times = 1) {
   const int64_t window = std::min(layer.size, 2 * y[1] / std::max<int64_t>(groups, 1));
   return CountedFlops(times * static_cast<double>(program::ElementCount(y)) * (2.0 * static_cast<double>(window) + 10));

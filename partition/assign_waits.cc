@@ -65,7 +65,7 @@ class WaitAssigner {
  private:
   static int LaneOf(const Task& task) { return static_cast<int>(task.lane); }
 
-  // Those of the first device of a class for the others.
+  // Gives the other devices of a class the waits of its first one.
   void CopyWaits() {
     for (Task& task : program_.tasks) {
       if (classes_.IsFirst(task.device)) continue;

@@ -102,7 +102,7 @@ class Expander {
     AddInputs();
   }
 
-  // Those of all micro-batches: a gradient is divided by their number.
+  // Adds the labels of all micro-batches at once: a gradient is divided by their number.
   void AddLabels() {
     Action count{.what = CountLabels{}, .from = {graph_.nodes.back().name, Pass::kForward}};
     for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
@@ -140,8 +140,8 @@ class Expander {
     }
   }
 
-  // Of a node that is needed, stages of forward all run; those of backward run that make a gradient which is wanted, or what
-  // such a stage reads.
+  // Finds what runs of a node that is needed: all stages of forward, and those of backward that make a gradient which is
+  // wanted, or what such a stage reads.
   void FindWanted(int i) {
     const layers::LayerStages& stages = StagesOf(i);
     NodeValues& values = nodes_[i];

@@ -150,7 +150,7 @@ class Classifier {
     return slices;
   }
 
-  // Of each section the box that one task wrote, or that the position copied itself and that it received.
+  // Returns of each section the box that one task wrote, or the two that the position copied itself and received.
   std::vector<program::Region> MadeAt(const Slicing& slicing, int position) const {
     std::vector<program::Region> made;
     for (const program::Region& box : SectionsOf(slicing.gather, slicing.whole)) {

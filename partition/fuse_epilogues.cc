@@ -71,7 +71,7 @@ class Fuser {
     std::replace(source.outputs.begin(), source.outputs.end(), x, y);
     uses_.SetMaker(y, *uses_.MakerOf(x));
   }
-  // Of the action that makes a value; −1 of what is there from the beginning.
+  // Returns the place of the action that makes a value; −1 for what is there from the beginning.
   int64_t PlaceOf(ValueId value) const {
     const std::optional<size_t> maker = uses_.MakerOf(value);
     return maker.has_value() ? static_cast<int64_t>(*maker) : -1;

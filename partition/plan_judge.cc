@@ -21,7 +21,7 @@ bool HasReducedBuckets(const program::Program& program) {
   });
 }
 
-// Of what the host gives, on the device that has the most of it: it is there from the step before on.
+// Returns the bytes of what the host gives, on the device that has the most of it: it is there from the step before on.
 int64_t LoadedBytes(const program::Program& program) {
   std::map<int, int64_t> bytes;  // by device
   int64_t most = 0;
@@ -115,7 +115,7 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, i
   ASSIGN_OR_RETURN(const program::Representatives lowered,
                    LowerRepresentatives(graph_, plan, lower, options_.kind_of_devices));
   ASSIGN_OR_RETURN(const Judgement judgement, options_.judge(lowered));
-  // Of one device, so that a search is as long where links tell devices apart.
+  // Tasks are counted of one device, so that a search is as long where links tell devices apart.
   const auto standing = std::count_if(lowered.stands_for.begin(), lowered.stands_for.end(),
                                       [](const std::vector<int>& devices) { return !devices.empty(); });
   return Judged{.candidate = {.plan = plan, .judgement = judgement, .fits = Fits(judgement)},

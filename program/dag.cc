@@ -47,10 +47,10 @@ class Histories {
     }
   }
 
-  // That in which the uses of `location` are entered.
+  // Returns the history in which the uses of `location` are entered.
   History& Of(const Location& location) { return all_[first_[location.root.value] + std::max(0, 1 + location.member)]; }
 
-  // All of a root.
+  // Returns the histories of a root.
   absl::Span<History> OfRoot(BufferId root) { return absl::MakeSpan(all_).subspan(first_[root.value], 1 + MembersOf(root)); }
 
  private:

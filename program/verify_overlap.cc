@@ -88,7 +88,7 @@ class InPlace {
     return own.root == found.root && own.member == found.member && own.region == found.region;
   }
 
-  // Of all members at once: parts stand side by side.
+  // Finds the parts of all members at once, which stand side by side.
   void FindParts(const Task& task, int part) {
     const int dim = std::get<Collective>(task.what).dim_to;
     int64_t begin = 0;

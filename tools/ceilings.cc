@@ -61,7 +61,7 @@ absl::Status Fill(const program::Program& program, engine::LoadedProgram& loaded
   return absl::OkStatus();
 }
 
-// Of the slowest device in the fastest of some runs.
+// Returns the seconds of the slowest device in the fastest of some runs.
 absl::StatusOr<double> SecondsOf(const program::Program& program, engine::Backend& backend) {
   ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend.Load(program, {{}, {}}));
   RETURN_IF_ERROR(Fill(program, *loaded));
@@ -96,7 +96,7 @@ absl::Status MeasureProducts(engine::Backend& backend, DType dtype, Ceilings& ce
   return absl::OkStatus();
 }
 
-// Of the host; those of GPUs are smaller than kLeastArray.
+// Returns the host's; those of GPUs are smaller than kLeastArray.
 int64_t CacheBytes() { return std::max<int64_t>(::sysconf(_SC_LEVEL3_CACHE_SIZE), 0); }
 
 absl::Status MeasureSum(engine::Backend& backend, Ceilings& ceilings) {

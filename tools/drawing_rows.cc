@@ -131,7 +131,7 @@ class RowMaker {
     }
   }
 
-  // Of nodes `first` to `last`.
+  // Returns the row of nodes `first` to `last`.
   DrawnRow Row(size_t first, size_t last) const {
     DrawnRow row;
     if (first == last) {

@@ -55,7 +55,7 @@ double LengthOf(const std::vector<HostRow>& rows, int term) {
   return std::sqrt(sum);
 }
 
-// Of columns of length 1.
+// Returns the products of columns, each scaled to length 1.
 Matrix ProductsOf(const std::vector<HostRow>& rows, const std::vector<int>& terms, const std::vector<double>& lengths) {
   Matrix products(terms.size(), std::vector<double>(terms.size(), 0));
   for (const HostRow& row : rows) {
@@ -68,7 +68,7 @@ Matrix ProductsOf(const std::vector<HostRow>& rows, const std::vector<int>& term
   return products;
 }
 
-// Of a row's relative error, as if it came from as many rows as there are beyond the terms.
+// Returns the variance of a row's relative error, as if it came from as many rows as there are beyond the terms.
 double VarianceOf(const std::vector<HostRow>& rows, const std::vector<int>& terms, const std::vector<double>& values) {
   double squares = 0;
   for (const HostRow& row : rows) {

@@ -202,7 +202,7 @@ class LayerReader {
     return types;
   }
 
-  // Those that "inputs" names, else the layer before.
+  // Returns the layers that "inputs" names, else the layer before.
   std::vector<layers::LayerId> InputsOf(JsonFields& fields, const layers::Layer& layer, const Read& all) {
     std::vector<layers::LayerId> inputs;
     if (fields.Find("inputs") == nullptr) {

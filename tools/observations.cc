@@ -32,7 +32,8 @@ absl::Duration MeanEnd(const Meeting& meeting, const std::vector<engine::TaskTim
   return sum / static_cast<double>(meeting.sides.size());
 }
 
-// Of the device of each side the last side of the meeting before, from which it comes; nothing where one had none.
+// Returns, for the device of each side, its last side of the meeting before, from which it comes; nothing where one had
+// none.
 std::vector<TaskId> SidesBefore(const program::Program& program, const Meeting& meeting, const Meeting& before) {
   std::vector<TaskId> sides;
   for (TaskId side : meeting.sides) {

@@ -45,7 +45,7 @@ figure.cut>div{display:none}figure.cut>.paper{display:block}.paper>svg{break-ins
 @media screen{.paper{display:none}}
 )css";
 
-// Of A4, upright: the height of a page that a picture as wide as it takes, and of what the first has below a heading.
+// The height of an upright page of A4 in its widths, and what the first has below a heading.
 constexpr double kPageHeight = 1.42, kFirstPageHeight = 1.22;
 constexpr size_t kManyRows = 40, kFewColumns = 4;  // such a table stands in several columns on paper
 

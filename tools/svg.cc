@@ -51,7 +51,7 @@ std::string Rules(const Colours& colours) {
   return css;
 }
 
-// Of a line in these classes.
+// Returns the attributes of a line in these classes.
 std::string LineAttributes(absl::string_view classes, const LineStyle& style) {
   std::string attributes = absl::StrFormat("class=\"%s\" stroke-width=\"%g\"", classes, style.width);
   if (style.opacity < 1) absl::StrAppendFormat(&attributes, " stroke-opacity=\"%g\"", style.opacity);

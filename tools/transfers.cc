@@ -172,7 +172,7 @@ class LoadedTransfer {
     return loaded_.Synchronize(step_++);
   }
 
-  // Of the last step.
+  // Returns how long the transfer of the last step took.
   double Seconds() const {
     absl::Duration start = -absl::InfiniteDuration(), end = start;
     for (const engine::TaskTime& time : loaded_.Times(step_ - 1)) {

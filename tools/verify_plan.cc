@@ -273,7 +273,7 @@ class Comparison {
     std::vector<double> ChangeOf(size_t p) const { return Change(to.after.parameters[p].values, from.parameters[p].values); }
   };
 
-  // Of the loss, every gradient, every parameter's change and every average, always in this order.
+  // Returns the distances of the loss, every gradient, every parameter's change and every average, always in this order.
   static std::vector<DistanceOfTensor> DistancesOf(const Taken& of, const Taken& exact) {
     std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.to.loss, exact.to.loss)}};
     for (size_t p = 0; p < exact.from.parameters.size(); ++p) {

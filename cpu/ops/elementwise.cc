@@ -221,7 +221,7 @@ struct DropoutRow {
   uint64_t first, step;
 };
 
-// Of elements side by side. Up to 64 blocks of words are drawn at a time, so that both loops are vectors.
+// Drops elements that lie side by side. Up to 64 blocks of words are drawn at a time, so that both loops are vectors.
 template <class T>
 COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count, const T* x, T* y) {
   const float scale = static_cast<float>(1.0 / (1.0 - row.rate));

@@ -76,7 +76,7 @@ void SpreadChannels(const NormTiles& of, const float* channels, float* tile) {
   }
 }
 
-// Of the position of each lane.
+// Mean and 1/deviation of the position of each lane.
 struct TileMoments {
   alignas(64) double mean[kTileLanes] = {};
   alignas(64) float rstd[kTileLanes] = {};

@@ -245,7 +245,7 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) 
   return Header{std::move(entries), reader.checksum()};
 }
 
-// That the tensors are what they were when they were written; a file by another hand need not say.
+// Checks that the tensors are what they were when they were written; a file by another hand need not say.
 absl::Status CheckSum(const Header& header, absl::string_view data) {
   if (!header.checksum.has_value()) return absl::OkStatus();
   uint32_t sum = 0;

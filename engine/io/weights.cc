@@ -40,7 +40,7 @@ absl::Status AddFile(const std::string& path, MappedWeights& weights) {
   return absl::OkStatus();
 }
 
-// That the tensors of `weights` from the one numbered `first` on, all of one file, are those that the index names.
+// Checks that the tensors of `weights` from the one numbered `first` on, all of one file, are those that the index names.
 absl::Status CheckShard(const MappedWeights& weights, size_t first, std::set<std::string> named) {
   for (size_t i = first; i < weights.tensors.size(); ++i) {
     if (named.erase(weights.tensors[i].name) > 0) continue;
