@@ -229,16 +229,6 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
       step, steps.back(), folder_->path()));
 }
 
-absl::Status Checkpointing::FindBestTest() {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
-  for (int64_t step : steps) {
-    const absl::StatusOr<engine::Manifest> manifest = engine::ReadManifest(folder_->PathOf(step));
-    if (!manifest.ok() || !manifest->test.has_value()) continue;
-    if (!best_test_.has_value() || engine::IsBetter(*manifest->test, *best_test_)) best_test_ = manifest->test;
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram& loaded) {
   last_save_ = program::SteadyNow();
   if (flags_.resume.has_value()) {
@@ -258,7 +248,10 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
     std::fprintf(stderr, "%s\n", what.c_str());
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
-  if (saves()) RETURN_IF_ERROR(FindBestTest());
+  if (saves()) {
+    ASSIGN_OR_RETURN(const std::optional<engine::Manifest> best, folder_->Best());
+    if (best.has_value()) best_test_ = best->test;
+  }
   return from_;
 }
 

@@ -78,7 +78,6 @@ class Checkpointing {
                                                  engine::LoadedProgram& loaded);
   absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;
-  absl::Status FindBestTest();  // among the checkpoints that are there
   absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
   // Note, and a warning of what is no reason to end a training.
   void Tell(const std::optional<engine::SavedCheckpoint>& saved);

@@ -196,15 +196,21 @@ absl::Status CheckpointFolder::Remove(int64_t step) {
   return calls_.Rmdir(folder.c_str()) == 0 ? absl::OkStatus() : SystemError("remove folder", folder);
 }
 
-absl::Status CheckpointFolder::Retire() {
-  RETURN_IF_ERROR(KeepLocked());
-  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(path_));
+absl::StatusOr<std::optional<Manifest>> CheckpointFolder::Best() const {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, CheckpointSteps(path_));
   std::optional<Manifest> best;
   for (int64_t step : steps) {
     absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(step));
     if (!manifest.ok() || !IsJudged(*manifest)) continue;
     if (!best.has_value() || IsBetter(*manifest, *best)) best = *std::move(manifest);
   }
+  return best;
+}
+
+absl::Status CheckpointFolder::Retire() {
+  RETURN_IF_ERROR(KeepLocked());
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, CheckpointSteps(path_));
+  ASSIGN_OR_RETURN(const std::optional<Manifest> best, Best());
   absl::Status status;
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) < steps.size(); ++i) {
     if (!best.has_value() || steps[i] != best->position.step) status.Update(Remove(steps[i]));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ class CheckpointFolder {
   // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was made anew since Open:
   // what is there now is another's.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
+  // Returns the manifest of the best of those that are there: by test, else by training loss; nothing where none tells.
+  absl::StatusOr<std::optional<Manifest>> Best() const;
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
   absl::Status Retire();
 
