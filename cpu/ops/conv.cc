@@ -8,7 +8,7 @@
 #include "cpu/ops/conv_rows.h"
 #include "cpu/ops/conv_winograd.h"
 #include "cpu/ops/gemm.h"
-#include "cpu/ops/primitive.h"
+#include "cpu/ops/product.h"
 #include "cpu/ops/staging.h"
 
 namespace colonnade::cpu {
@@ -44,19 +44,17 @@ struct ConvGeometry {
   }
   // Empty where oneDNN has no such forward convolution: it is what a backward one is described by.
   template <class Backward, class... Arguments>
-  typename Backward::primitive_desc DescribeBackwardOf(const OperandLayouts& l, const dnnl::primitive_attr& attr,
-                                                       const Arguments&... operands) const {
+  typename Backward::primitive_desc DescribeBackwardOf(const OperandLayouts& l, const Arguments&... operands) const {
     const convolution_forward::primitive_desc forward = Forward(OfForward(l), {});
     if (!forward) return {};
-    return DescribeBackward<Backward>(engine, forward, attr, algorithm::convolution_direct, operands..., strides, pad_begin,
-                                      pad_end);
+    return DescribeBackward<Backward>(engine, forward, UserScratchpad(), algorithm::convolution_direct, operands..., strides,
+                                      pad_begin, pad_end);
   }
-  convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l, const dnnl::primitive_attr& attr) const {
-    return DescribeBackwardOf<convolution_backward_data>(l, attr, l.x, l.w, l.y);
+  convolution_backward_data::primitive_desc BackwardData(const OperandLayouts& l) const {
+    return DescribeBackwardOf<convolution_backward_data>(l, l.x, l.w, l.y);
   }
-  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l,
-                                                               const dnnl::primitive_attr& attr) const {
-    return DescribeBackwardOf<convolution_backward_weights>(l, attr, l.x, l.w, bias, l.y);
+  convolution_backward_weights::primitive_desc BackwardWeights(const OperandLayouts& l) const {
+    return DescribeBackwardOf<convolution_backward_weights>(l, l.x, l.w, bias, l.y);
   }
 };
 
@@ -66,6 +64,10 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
   if (groups == 1) return DescOf(view);
   const Shape& s = view.shape;
   return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, TypeOf(DescOf(view)), dnnl::memory::format_tag::goihw);
+}
+
+OperandLayouts Layouts(const TaskContext& context, int64_t groups, const ProductUses& uses) {
+  return {DescOf(context.view(uses.x)), WeightsDesc(context.view(uses.w), groups), DescOf(context.view(uses.y))};
 }
 
 // Its operands as those of a matrix product: a row for each image, or for each output of the weights.
@@ -109,8 +111,6 @@ bool IsWrongInBf16(const Window& window, const TaskContext& context) {
   return context.view(0).dtype == DType::kBF16 && std::max(window.pad_left, window.pad_right) > kMostPad;
 }
 
-absl::Status NoConvKernel() { return absl::UnimplementedError("oneDNN has no convolution of these shapes"); }
-
 }  // namespace
 
 PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer) {
@@ -119,25 +119,13 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
-    const int y = op.bias ? 3 : 2;
-    const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(2)) : MemoryDesc(), context.engine);
-    dnnl::primitive_attr attr = UserScratchpad();
-    if (op.relu) {
-      dnnl::post_ops relu;
-      AppendRelu(relu);
-      attr.set_post_ops(relu);
-    }
-    const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(y))};
-    const auto desc =
-        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.Forward(l, attr); });
-    if (!desc) return NoConvKernel();
-    auto kernel = std::make_unique<PrimitiveKernel>(context);
-    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
-    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
-    if (op.bias) kernel->AddInput(2, DNNL_ARG_BIAS, geometry.bias, geometry.bias, "bias");
-    kernel->AddOutput(y, DNNL_ARG_DST, have.y, desc.dst_desc(), "output");
-    kernel->SetPrimitive(convolution_forward(desc), desc.scratchpad_desc());
-    return {std::move(kernel)};
+    const ProductUses uses = ForwardUses(op.bias);
+    const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
+    const OperandLayouts have = Layouts(context, op.groups, uses);
+    const dnnl::primitive_attr attr = ProductAttributes(op.relu);
+    return ForwardProduct<convolution_forward>(
+        context, uses, have,
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.Forward(l, attr); }));
   });
 }
 
@@ -146,18 +134,12 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
+    const ProductUses uses = BackwardDataUses();
     const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
-    const OperandLayouts have = {DescOf(context.view(2)), WeightsDesc(context.view(1), op.groups), DescOf(context.view(0))};
-    const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc =
-        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardData(l, attr); });
-    if (!desc) return NoConvKernel();
-    auto kernel = std::make_unique<PrimitiveKernel>(context);
-    kernel->AddInput(0, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
-    kernel->AddInput(1, DNNL_ARG_WEIGHTS, have.w, desc.weights_desc(), "weights");
-    kernel->AddOutput(2, DNNL_ARG_DIFF_SRC, have.x, desc.diff_src_desc(), "input gradient");
-    kernel->SetPrimitive(convolution_backward_data(desc), desc.scratchpad_desc());
-    return {std::move(kernel)};
+    const OperandLayouts have = Layouts(context, op.groups, uses);
+    return BackwardDataProduct<convolution_backward_data>(
+        context, uses, have,
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardData(l); }));
   });
 }
 
@@ -166,20 +148,13 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
-    if (IsWrongInBf16(op.window, context)) return NoConvKernel();
-    const ConvGeometry geometry(op.window, op.bias ? DescOf(context.view(3)) : MemoryDesc(), context.engine);
-    const OperandLayouts have = {DescOf(context.view(0)), WeightsDesc(context.view(2), op.groups), DescOf(context.view(1))};
-    const dnnl::primitive_attr attr = UserScratchpad();
-    const auto desc =
-        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardWeights(l, attr); });
-    if (!desc) return NoConvKernel();
-    auto kernel = std::make_unique<PrimitiveKernel>(context);
-    kernel->AddInput(0, DNNL_ARG_SRC, have.x, desc.src_desc(), "input");
-    kernel->AddInput(1, DNNL_ARG_DIFF_DST, have.y, desc.diff_dst_desc(), "output gradient");
-    kernel->AddOutput(2, DNNL_ARG_DIFF_WEIGHTS, have.w, desc.diff_weights_desc(), "weight gradient");
-    if (op.bias) kernel->AddOutput(3, DNNL_ARG_DIFF_BIAS, geometry.bias, geometry.bias, "bias gradient");
-    kernel->SetPrimitive(convolution_backward_weights(desc), desc.scratchpad_desc());
-    return {std::move(kernel)};
+    if (IsWrongInBf16(op.window, context)) return NoProductOfTheseShapes();
+    const ProductUses uses = BackwardWeightsUses(op.bias);
+    const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
+    const OperandLayouts have = Layouts(context, op.groups, uses);
+    return BackwardWeightsProduct<convolution_backward_weights>(
+        context, uses, have,
+        FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardWeights(l); }));
   });
 }
 
