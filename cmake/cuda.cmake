@@ -37,7 +37,7 @@ target_include_directories(colonnade_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(colonnade_cuda_kernels PRIVATE --fmad=false)
 # Apart, since tests ask cuDNN about GPUs that are not there.
 set(driver ${PROJECT_SOURCE_DIR}/cuda/driver)
-add_library(colonnade_cuda_dnn STATIC ${driver}/convolution_runner.cc ${driver}/convolution_graph.cc ${driver}/graph_builder.cc ${driver}/descriptor.cc)
+add_library(colonnade_cuda_dnn STATIC ${driver}/convolution_runner.cc ${driver}/convolution_graph.cc ${driver}/convolution_graph_builder.cc ${driver}/descriptor.cc)
 target_include_directories(colonnade_cuda_dnn SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(colonnade_cuda_dnn PUBLIC colonnade::cuda ${CUDNN_LIBRARY})
 add_library(colonnade_cuda_driver MODULE ${driver}/driver.cc ${driver}/engine_timer.cc ${driver}/matrix_products.cc ${driver}/communicators.cc ${driver}/about.cc $<TARGET_OBJECTS:colonnade_cuda_kernels>)

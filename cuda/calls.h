@@ -39,20 +39,20 @@ struct ClearBytes {
   int64_t bytes = 0;
 };
 
-// One pass of a convolution, by cuDNN. All tensors are dense and channels-last: x [n,h,w,c], w [k,r,s,c/groups], y
-// [n,p,q,k].
+// A convolution or one of its gradients, by cuDNN. All tensors are dense and channels-last: x [n,h,w,c], w [k,r,s,c/groups],
+// y [n,p,q,k].
 //   forward            y = x ∗ w (+ b) (then max(·, 0)), rounded once
 //   backward data      x (written) from w and y
 //   backward weights   w (written) from x and y
 struct Convolution {
-  enum class Pass { kForward, kBackwardData, kBackwardWeights };
-  Pass pass = Pass::kForward;
+  enum class Direction { kForward, kBackwardData, kBackwardWeights };
+  Direction direction = Direction::kForward;
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, p = 0, q = 0, groups = 1;
   program::Window window;
   Precision precision = Precision::kF32;
   bool deterministic = false;                   // equal bits from run to run
   program::DType dtype = program::DType::kF32;  // of all tensors: f32 or bf16; sums are f32
-  bool writes_f32 = false;  // what the pass writes is, where its factors are bf16; neither bias nor ReLU then
+  bool writes_f32 = false;                      // what is written is, where its factors are bf16; neither bias nor ReLU then
   void *x = nullptr, *filter = nullptr, *y = nullptr;
   const void* bias = nullptr;  // [k] of dtype, forward alone
   bool relu = false;           // likewise

@@ -19,13 +19,13 @@ constexpr int kVersion = 2;  // in version 1 engines had lost their settings
 constexpr int64_t kLargestFile = int64_t{64} << 20;
 constexpr int kDeepest = 5;
 
-const char* Name(Convolution::Pass pass) {
-  switch (pass) {
-    case Convolution::Pass::kForward:
+const char* Name(Convolution::Direction direction) {
+  switch (direction) {
+    case Convolution::Direction::kForward:
       return "forward";
-    case Convolution::Pass::kBackwardData:
+    case Convolution::Direction::kBackwardData:
       return "backward_data";
-    case Convolution::Pass::kBackwardWeights:
+    case Convolution::Direction::kBackwardWeights:
       return "backward_weights";
   }
   return "";
@@ -49,7 +49,7 @@ std::string KeyOf(const Convolution& c) {
   const bool tf32 = c.dtype == program::DType::kF32 && c.precision == Precision::kTf32;
   std::string key =
       absl::StrFormat("%s %s n%d c%d h%d w%d k%d p%d q%d window %dx%d stride %dx%d pad %dx%d%s groups %d align %d",
-                      Name(c.pass), tf32 ? "tf32" : program::Name(c.dtype), c.n, c.c, c.h, c.w, c.k, c.p, c.q, w.size_h,
+                      Name(c.direction), tf32 ? "tf32" : program::Name(c.dtype), c.n, c.c, c.h, c.w, c.k, c.p, c.q, w.size_h,
                       w.size_w, w.stride_h, w.stride_w, w.pad_top, w.pad_left, pad_behind, c.groups, AlignmentOf(c));
   if (c.bias != nullptr) key += " bias";
   if (c.relu) key += " relu";

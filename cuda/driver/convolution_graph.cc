@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cuda/driver/graph_builder.h"
+#include "cuda/driver/convolution_graph_builder.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -84,8 +84,8 @@ absl::StatusOr<ConvolutionGraph> ConvolutionGraph::Make(const Convolution& convo
   ConvolutionGraph graph(gpu);
   graph.full_precision_ = convolution.dtype == program::DType::kF32 && convolution.precision == Precision::kF32;
   graph.deterministic_ = convolution.deterministic;
-  graph.pass_ = convolution.pass;
-  GraphBuilder builder(convolution, gpu.handle, *graph.parts_);
+  graph.direction_ = convolution.direction;
+  ConvolutionGraphBuilder builder(convolution, gpu.handle, *graph.parts_);
   builder.AddConvolution();
   RETURN_IF_ERROR(builder.Finish());
   return graph;
@@ -107,7 +107,7 @@ bool ConvolutionGraph::Serves(const std::vector<cudnnBackendNumericalNote_t>& no
 }
 
 bool ConvolutionGraph::IsInexact(const Engine& engine) const {
-  return full_precision_ && pass_ == Convolution::Pass::kBackwardWeights && engine.index == kSilentWinograd;
+  return full_precision_ && direction_ == Convolution::Direction::kBackwardWeights && engine.index == kSilentWinograd;
 }
 
 absl::Status ConvolutionGraph::AddEngines(cudnnBackendHeurMode_t mode, std::vector<Engine>& engines) const {

@@ -59,7 +59,7 @@ class ConvolutionGraph {
   bool IsInexact(const Engine& engine) const;  // though no note says so
 
   const DnnGpu* gpu_;
-  Convolution::Pass pass_ = Convolution::Pass::kForward;
+  Convolution::Direction direction_ = Convolution::Direction::kForward;
   bool full_precision_ = false, deterministic_ = false;
   Parts parts_ = std::make_shared<std::vector<Descriptor>>();  // tensors, operations, and the graph, which is the last
 };

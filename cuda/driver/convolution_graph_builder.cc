@@ -1,4 +1,4 @@
-#include "cuda/driver/graph_builder.h"
+#include "cuda/driver/convolution_graph_builder.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -20,16 +20,16 @@ cudnnDataType_t TypeOf(program::DType dtype) {
   return CUDNN_DATA_FLOAT;
 }
 
-// cuDNN's words for a pass and its operands.
-struct PassNames {
+// cuDNN's words for a direction and its operands.
+struct DirectionNames {
   cudnnBackendDescriptorType_t operation;
   AttributeName x, filter, y, convolution, alpha, beta;
 };
-PassNames NamesOf(Convolution::Pass pass) {
-  switch (pass) {
-    case Convolution::Pass::kForward:
+DirectionNames NamesOf(Convolution::Direction direction) {
+  switch (direction) {
+    case Convolution::Direction::kForward:
       break;
-    case Convolution::Pass::kBackwardData:
+    case Convolution::Direction::kBackwardData:
       return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
@@ -37,7 +37,7 @@ PassNames NamesOf(Convolution::Pass pass) {
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-    case Convolution::Pass::kBackwardWeights:
+    case Convolution::Direction::kBackwardWeights:
       return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
@@ -55,13 +55,13 @@ PassNames NamesOf(Convolution::Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
-GraphTensor WrittenBy(Convolution::Pass pass) {
-  switch (pass) {
-    case Convolution::Pass::kForward:
+GraphTensor WrittenBy(Convolution::Direction direction) {
+  switch (direction) {
+    case Convolution::Direction::kForward:
       return kY;
-    case Convolution::Pass::kBackwardData:
+    case Convolution::Direction::kBackwardData:
       return kX;
-    case Convolution::Pass::kBackwardWeights:
+    case Convolution::Direction::kBackwardWeights:
       return kFilter;
   }
   return kY;
@@ -69,9 +69,9 @@ GraphTensor WrittenBy(Convolution::Pass pass) {
 
 }  // namespace
 
-void GraphBuilder::AddConvolution() {
+void ConvolutionGraphBuilder::AddConvolution() {
   const bool goes_on = c_.bias != nullptr || c_.relu || c_.writes_f32;
-  const GraphTensor written = WrittenBy(c_.pass);
+  const GraphTensor written = WrittenBy(c_.direction);
   const auto operand = [&](GraphTensor name) {
     return AddTensor(goes_on && name == written ? kProduct : name, ShapeOf(name));
   };
@@ -85,7 +85,7 @@ void GraphBuilder::AddConvolution() {
           .SetAll(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array<int64_t, 2>{c_.window.stride_h, c_.window.stride_w})
           .SetAll(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::array<int64_t, 2>{c_.window.pad_top, c_.window.pad_left})
           .SetAll(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::array<int64_t, 2>{c_.window.pad_bottom, c_.window.pad_right}));
-  const PassNames names = NamesOf(c_.pass);
+  const DirectionNames names = NamesOf(c_.direction);
   operations_.push_back(Add(DescriptorBuilder(names.operation)
                                 .Refer(names.x, x)
                                 .Refer(names.filter, filter)
@@ -96,10 +96,10 @@ void GraphBuilder::AddConvolution() {
   if (goes_on) AddRest(written == kX ? x : written == kFilter ? filter : y);
 }
 
-void GraphBuilder::AddRest(cudnnBackendDescriptor_t product) {
+void ConvolutionGraphBuilder::AddRest(cudnnBackendDescriptor_t product) {
   cudnnBackendDescriptor_t last = product;
   if (c_.writes_f32) {
-    const GraphTensor written = WrittenBy(c_.pass);
+    const GraphTensor written = WrittenBy(c_.direction);
     AddPointwise(CUDNN_POINTWISE_IDENTITY, last, nullptr, AddTensor(written, ShapeOf(written)));
     return;
   }
@@ -113,22 +113,22 @@ void GraphBuilder::AddRest(cudnnBackendDescriptor_t product) {
   if (c_.relu) AddPointwise(CUDNN_POINTWISE_RELU_FWD, last, nullptr, AddTensor(kY, ShapeOf(kY)));
 }
 
-GraphBuilder::Shape4 GraphBuilder::ShapeOf(GraphTensor name) const {
+ConvolutionGraphBuilder::Shape4 ConvolutionGraphBuilder::ShapeOf(GraphTensor name) const {
   if (name == kX) return {c_.n, c_.c, c_.h, c_.w};
   if (name == kFilter) return {c_.k, c_.c / c_.groups, c_.window.size_h, c_.window.size_w};
   return {c_.n, c_.k, c_.p, c_.q};
 }
 
-absl::Status GraphBuilder::Finish() {
+absl::Status ConvolutionGraphBuilder::Finish() {
   DescriptorBuilder graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (handle_ != nullptr) graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
   Add(graph.ReferToAll(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_));
   return status_;
 }
 
-cudnnBackendDescriptor_t GraphBuilder::AddTensor(GraphTensor name, const Shape4& shape) {
+cudnnBackendDescriptor_t ConvolutionGraphBuilder::AddTensor(GraphTensor name, const Shape4& shape) {
   const bool is_virtual = name == kProduct || name == kSum;
-  const bool is_f32 = is_virtual || (c_.writes_f32 && name == WrittenBy(c_.pass));
+  const bool is_f32 = is_virtual || (c_.writes_f32 && name == WrittenBy(c_.direction));
   const auto& [n, c, h, w] = shape;
   return Add(DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
                  .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
@@ -139,8 +139,8 @@ cudnnBackendDescriptor_t GraphBuilder::AddTensor(GraphTensor name, const Shape4&
                  .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual));
 }
 
-void GraphBuilder::AddPointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                cudnnBackendDescriptor_t y) {
+void ConvolutionGraphBuilder::AddPointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                                           cudnnBackendDescriptor_t y) {
   const auto what = Add(DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
                             .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
                             .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT));

@@ -1,8 +1,8 @@
-// Puts a pass of a convolution together as a graph of cuDNN.
+// Describes a convolution, or one of its gradients, as a graph of cuDNN.
 //
 // Part of the driver module. Thread rule: one host thread.
-#ifndef COLONNADE_CUDA_GRAPH_BUILDER_H_
-#define COLONNADE_CUDA_GRAPH_BUILDER_H_
+#ifndef COLONNADE_CUDA_CONVOLUTION_GRAPH_BUILDER_H_
+#define COLONNADE_CUDA_CONVOLUTION_GRAPH_BUILDER_H_
 
 #include <cudnn.h>
 
@@ -21,12 +21,12 @@ namespace colonnade::cuda {
 enum GraphTensor : int64_t { kX = 1, kFilter, kY, kBias, kProduct, kSum };
 
 // Tensors are dense and channels-last. What is made belongs to `parts`.
-class GraphBuilder {
+class ConvolutionGraphBuilder {
  public:
-  GraphBuilder(const Convolution& convolution, cudnnHandle_t handle, std::vector<Descriptor>& parts)
+  ConvolutionGraphBuilder(const Convolution& convolution, cudnnHandle_t handle, std::vector<Descriptor>& parts)
       : c_(convolution), handle_(handle), alignment_(AlignmentOf(convolution)), parts_(parts) {}
 
-  // The pass, with its bias and ReLU, if it has them.
+  // The convolution in its direction, with its bias and ReLU, if it has them.
   void AddConvolution();
   // Makes the graph, the last of the parts. The first error of all that was added.
   absl::Status Finish();
@@ -55,4 +55,4 @@ class GraphBuilder {
 
 }  // namespace colonnade::cuda
 
-#endif  // COLONNADE_CUDA_GRAPH_BUILDER_H_
+#endif  // COLONNADE_CUDA_CONVOLUTION_GRAPH_BUILDER_H_

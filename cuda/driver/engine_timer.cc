@@ -72,16 +72,18 @@ class EngineTimer {
   // `calls` and `handle`, the GPU's, must outlive the result.
   static absl::StatusOr<std::shared_ptr<EngineTimer>> Make(Calls& calls, int gpu, cudnnHandle_t handle,
                                                            const Convolution& c) {
-    using Pass = Convolution::Pass;
+    using Direction = Convolution::Direction;
     const program::Window& window = c.window;
     // What is written may be f32 where factors are bf16.
-    const auto type_of = [&c](Pass writer) { return c.pass == writer && c.writes_f32 ? program::DType::kF32 : c.dtype; };
+    const auto type_of = [&c](Direction writer) {
+      return c.direction == writer && c.writes_f32 ? program::DType::kF32 : c.dtype;
+    };
     const std::shared_ptr<EngineTimer> timer(new EngineTimer(calls, gpu, handle, c));
     COLONNADE_CHECK(cudaSetDevice(gpu));
-    ASSIGN_OR_RETURN(timer->x_, Scratch::MakeFull(c.n * c.c * c.h * c.w, type_of(Pass::kBackwardData)));
+    ASSIGN_OR_RETURN(timer->x_, Scratch::MakeFull(c.n * c.c * c.h * c.w, type_of(Direction::kBackwardData)));
     ASSIGN_OR_RETURN(timer->filter_, Scratch::MakeFull(c.k * (c.c / c.groups) * window.size_h * window.size_w,
-                                                       type_of(Pass::kBackwardWeights)));
-    ASSIGN_OR_RETURN(timer->y_, Scratch::MakeFull(c.n * c.k * c.p * c.q, type_of(Pass::kForward)));
+                                                       type_of(Direction::kBackwardWeights)));
+    ASSIGN_OR_RETURN(timer->y_, Scratch::MakeFull(c.n * c.k * c.p * c.q, type_of(Direction::kForward)));
     ASSIGN_OR_RETURN(timer->bias_, Scratch::MakeFull(c.k, c.dtype));
     ASSIGN_OR_RETURN(timer->stream_, calls.MakeStream(gpu));
     ASSIGN_OR_RETURN(timer->begin_, calls.MakeEvent(gpu, /*timed=*/true));

@@ -22,12 +22,13 @@ struct Uses {
   int written;
 };
 
-// Extents of a pass, and its operands packed; the calls before and after it.
-class Pass {
+// Becomes the calls of one convolution: its extents and its operands packed, and what is called before and after it.
+class ConvolutionTask {
  public:
-  Pass(const TaskContext& context, Convolution::Pass pass, const program::Window& window, int64_t groups)
+  ConvolutionTask(const TaskContext& context, Convolution::Direction direction, const program::Window& window,
+                  int64_t groups)
       : context_(context), workspace_(context) {
-    conv_.pass = pass;
+    conv_.direction = direction;
     conv_.window = window;
     conv_.groups = groups;
     conv_.precision = context.precision;
@@ -111,15 +112,15 @@ class Pass {
 // A summand of a sum over devices: f32 from factors in bf16. cuDNN has engines for that which it compiles when they are
 // asked for, but none for gradients of groups or for odd numbers of channels. There factors are widened: products of bf16
 // are exact in tf32.
-PreparedTask PrepareSummand(const TaskContext& context, Convolution::Pass what, const program::Window& window,
+PreparedTask PrepareSummand(const TaskContext& context, Convolution::Direction direction, const program::Window& window,
                             int64_t groups, const Uses& uses) {
-  Pass direct(context, what, window, groups);
+  ConvolutionTask direct(context, direction, window, groups);
   direct.conv().writes_f32 = true;
   RETURN_IF_ERROR(direct.Place(uses));
   PreparedTask ready = direct.Finish();
   if (ready.ok() || !absl::IsUnimplemented(ready.status())) return ready;
 
-  Pass widened(context, what, window, groups);
+  ConvolutionTask widened(context, direction, window, groups);
   widened.conv().precision = Precision::kTf32;
   RETURN_IF_ERROR(widened.Place(uses, DType::kF32));
   return widened.Finish();
@@ -130,40 +131,40 @@ PreparedTask PrepareSummand(const TaskContext& context, Convolution::Pass what, 
 PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
   const int y = op.bias ? 3 : 2;
   if (context.view(y).dtype != context.view(0).dtype) {
-    return PrepareSummand(context, Convolution::Pass::kForward, op.window, op.groups, {0, 1, y, /*written=*/y});
+    return PrepareSummand(context, Convolution::Direction::kForward, op.window, op.groups, {0, 1, y, /*written=*/y});
   }
-  Pass fused(context, Convolution::Pass::kForward, op.window, op.groups);
+  ConvolutionTask fused(context, Convolution::Direction::kForward, op.window, op.groups);
   RETURN_IF_ERROR(fused.Place({0, 1, y, /*written=*/y}));
   if (op.bias) fused.conv().bias = context.operands[2].base + context.view(2).offset * SizeInBytes(context.view(2).dtype);
   fused.conv().relu = op.relu;
   PreparedTask ready = fused.Finish();
   if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
 
-  Pass pass(context, Convolution::Pass::kForward, op.window, op.groups);
-  RETURN_IF_ERROR(pass.Place({0, 1, y, /*written=*/y}));
+  ConvolutionTask task(context, Convolution::Direction::kForward, op.window, op.groups);
+  RETURN_IF_ERROR(task.Place({0, 1, y, /*written=*/y}));
   ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[2] : nullptr, op.relu));
-  pass.after().push_back(std::move(rest));
-  return pass.Finish();
+  task.after().push_back(std::move(rest));
+  return task.Finish();
 }
 
 PreparedTask Prepare(const program::ConvBackwardData& op, const TaskContext& context) {
   const Uses uses{2, 1, 0, /*written=*/2};
   if (context.view(2).dtype != context.view(0).dtype) {
-    return PrepareSummand(context, Convolution::Pass::kBackwardData, op.window, op.groups, uses);
+    return PrepareSummand(context, Convolution::Direction::kBackwardData, op.window, op.groups, uses);
   }
-  Pass pass(context, Convolution::Pass::kBackwardData, op.window, op.groups);
-  RETURN_IF_ERROR(pass.Place(uses));
-  return pass.Finish();
+  ConvolutionTask task(context, Convolution::Direction::kBackwardData, op.window, op.groups);
+  RETURN_IF_ERROR(task.Place(uses));
+  return task.Finish();
 }
 
 PreparedTask Prepare(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  Pass pass(context, Convolution::Pass::kBackwardWeights, op.window, op.groups);
-  RETURN_IF_ERROR(pass.Place({0, 2, 1, /*written=*/2}));
+  ConvolutionTask task(context, Convolution::Direction::kBackwardWeights, op.window, op.groups);
+  RETURN_IF_ERROR(task.Place({0, 2, 1, /*written=*/2}));
   if (op.bias) {
-    absl::Status status = AppendChannelSums(context.operands[1], context.operands[3], pass.workspace(), pass.after());
+    absl::Status status = AppendChannelSums(context.operands[1], context.operands[3], task.workspace(), task.after());
     if (!status.ok()) return status;
   }
-  return pass.Finish();
+  return task.Finish();
 }
 
 }  // namespace colonnade::cuda

@@ -99,7 +99,7 @@ TEST(KeyOf, NamesAllThatTheChoiceDependsOn) {
     change(other);
     return KeyOf(other) != KeyOf(base);
   };
-  EXPECT_TRUE(differs([](Convolution& c) { c.pass = Convolution::Pass::kBackwardData; }));
+  EXPECT_TRUE(differs([](Convolution& c) { c.direction = Convolution::Direction::kBackwardData; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.n = 3; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.window.pad_right = 0; }));
   EXPECT_TRUE(differs([](Convolution& c) { c.groups = 2; }));

@@ -68,20 +68,20 @@ void Run(const Convolution& c) {
       Put(sums[i], to, c.writes_f32 ? program::DType::kF32 : c.dtype, static_cast<int64_t>(i));
   };
   const auto read = [&](const void* from, int64_t i) { return Get(from, c.dtype, i); };
-  switch (c.pass) {
-    case Convolution::Pass::kForward: {
+  switch (c.direction) {
+    case Convolution::Direction::kForward: {
       std::vector<double> y(y_count);
       for (int64_t i = 0; i < y_count && c.bias != nullptr; ++i) y[i] = read(c.bias, i % c.k);
       ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += read(c.x, ix) * read(c.filter, iw); });
       for (double& value : y) value = c.relu ? std::max(value, 0.0) : value;
       return write(y, c.y);
     }
-    case Convolution::Pass::kBackwardData: {
+    case Convolution::Direction::kBackwardData: {
       std::vector<double> x(x_count);
       ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { x[ix] += read(c.y, iy) * read(c.filter, iw); });
       return write(x, c.x);
     }
-    case Convolution::Pass::kBackwardWeights: {
+    case Convolution::Direction::kBackwardWeights: {
       std::vector<double> w(w_count);
       ForEachProduct(c, [&](int64_t ix, int64_t iw, int64_t iy) { w[iw] += read(c.x, ix) * read(c.y, iy); });
       return write(w, c.filter);

@@ -51,7 +51,9 @@ class HostConvolution {
     });
   }
   int written() const {
-    return c_.pass == Convolution::Pass::kForward ? 2 : c_.pass == Convolution::Pass::kBackwardWeights ? 1 : 0;
+    return c_.direction == Convolution::Direction::kForward           ? 2
+           : c_.direction == Convolution::Direction::kBackwardWeights ? 1
+                                                                      : 0;
   }
   const std::array<Numbers, 3>& tensors() const { return tensors_; }
   const std::vector<double>& expected() const { return expected_; }
@@ -147,9 +149,10 @@ class CudnnEngines : public testing::TestWithParam<Convolution> {
 };
 
 TEST_P(CudnnEngines, GiveExactIntegersInF32) {
-  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardData, Convolution::Pass::kBackwardWeights}) {
+  for (auto direction :
+       {Convolution::Direction::kForward, Convolution::Direction::kBackwardData, Convolution::Direction::kBackwardWeights}) {
     Convolution c = GetParam();
-    c.pass = pass;
+    c.direction = direction;
     Check(c);
   }
 }

@@ -164,12 +164,13 @@ TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
     EXPECT_TRUE(engines.ok()) << engines.status();
     return engines->size();
   };
-  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardData, Convolution::Pass::kBackwardWeights}) {
+  for (auto direction :
+       {Convolution::Direction::kForward, Convolution::Direction::kBackwardData, Convolution::Direction::kBackwardWeights}) {
     Convolution exact = Layer(program::DType::kF32), tf32 = Layer(program::DType::kF32, Precision::kTf32);
-    exact.pass = tf32.pass = pass;
+    exact.direction = tf32.direction = direction;
     EXPECT_GT(count(exact), 0);
     EXPECT_LT(count(exact), count(tf32));
-    if (pass == Convolution::Pass::kForward) continue;
+    if (direction == Convolution::Direction::kForward) continue;
     Convolution deterministic = exact;
     deterministic.deterministic = true;
     EXPECT_GT(count(deterministic), 0);
@@ -180,9 +181,10 @@ TEST_P(Cudnn, PrecisionAndDeterminismNarrowTheChoice) {
 // Without its settings (tile, split of the sum) an engine runs by defaults, up to five times as long.
 TEST_P(Cudnn, EnginesComeWithTheSettingsThatCudnnRanks) {
   const DnnGpu gpu = GpuOf(GetParam());
-  for (auto pass : {Convolution::Pass::kForward, Convolution::Pass::kBackwardData, Convolution::Pass::kBackwardWeights}) {
+  for (auto direction :
+       {Convolution::Direction::kForward, Convolution::Direction::kBackwardData, Convolution::Direction::kBackwardWeights}) {
     Convolution layer = Layer(program::DType::kBF16);
-    layer.pass = pass;
+    layer.direction = direction;
     const auto graph = ConvolutionGraph::Make(layer, gpu);
     ASSERT_TRUE(graph.ok()) << graph.status();
     const auto engines = graph->Engines();
@@ -224,14 +226,15 @@ TEST_P(Cudnn, FoldedImagesNeedNoCopy) {
   };
   for (const auto& [dtype, precision] :
        {std::pair(program::DType::kF32, Precision::kTf32), {program::DType::kBF16, Precision::kF32}}) {
-    for (const auto& [pass, deterministic] : {std::pair(Convolution::Pass::kForward, false),
-                                              {Convolution::Pass::kBackwardWeights, false},
-                                              {Convolution::Pass::kBackwardWeights, true}}) {
+    for (const auto& [direction, deterministic] : {std::pair(Convolution::Direction::kForward, false),
+                                                   {Convolution::Direction::kBackwardWeights, false},
+                                                   {Convolution::Direction::kBackwardWeights, true}}) {
       Convolution c = Layer(dtype, precision);
       c.deterministic = deterministic;
       alignas(16) const float bias = 0;
-      if (pass == Convolution::Pass::kForward) c.bias = &bias, c.relu = true;
-      c.pass = pass, c.n = 256, c.c = 3, c.h = c.w = 224, c.k = 64, c.p = c.q = 55, c.window = {11, 11, 4, 4, 2, 2, 2, 2};
+      if (direction == Convolution::Direction::kForward) c.bias = &bias, c.relu = true;
+      c.direction = direction, c.n = 256, c.c = 3, c.h = c.w = 224, c.k = 64, c.p = c.q = 55,
+      c.window = {11, 11, 4, 4, 2, 2, 2, 2};
       const int64_t as_it_is = workspace(c);
       const auto fold = FoldOfImages(c.window, {c.n, c.c, c.h, c.w}, {c.n, c.k, c.p, c.q}, dtype, precision);
       ASSERT_TRUE(fold.has_value());
@@ -325,7 +328,7 @@ TEST_P(Cudnn, ASearchTimesTheBestOfTheRankingAndEveryEngineOnce) {
   int timed = 0;
   convolutions.Search(*EngineChoices::Read(path), AlwaysBy([&](const ConvolutionPlan&, double) { return 1.0 + ++timed; }));
   Convolution layer = Layer(program::DType::kBF16);
-  layer.pass = Convolution::Pass::kBackwardWeights;
+  layer.direction = Convolution::Direction::kBackwardWeights;
   ASSERT_TRUE(convolutions.Prepare(0, layer).ok());
   const DnnGpu gpu = GpuOf(GetParam());
   const auto graph = ConvolutionGraph::Make(layer, gpu);
