@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPrefix[] = "step-", kLock[] = "lock", kAside[] = "damaged-";
+constexpr char kPrefix[] = "step-", kLock[] = "lock", kAside[] = "damaged-", kReading[] = "reading";
 
 // The step that a folder's name states, or -1 where no checkpoint is called so.
 int64_t StepOf(const std::string& name) {
@@ -37,7 +37,7 @@ int64_t StepOf(const std::string& name) {
 
 // Whether a file is of a checkpoint, or a temporary one for such a file.
 bool IsOurs(const std::string& name) {
-  return absl::StartsWith(name, kManifestName) ||
+  return absl::StartsWith(name, kManifestName) || absl::StartsWith(name, kReading) ||
          std::any_of(std::begin(kStateKinds), std::end(kStateKinds),
                      [&](StateKind kind) { return absl::StartsWith(name, FileNameOf(kind)); });
 }
@@ -217,6 +217,23 @@ absl::Status CheckpointFolder::Retire() {
   }
   return status;
 }
+
+std::string CheckpointFolder::ReadingPathOf(int64_t step) const { return absl::StrCat(PathOf(step), "/", kReading); }
+
+int CheckpointFolder::DeathsOfReaders(int64_t step) const {
+  constexpr int64_t kMostBytes = 16;
+  const absl::StatusOr<std::string> text = ReadFile(ReadingPathOf(step), kMostBytes);
+  int deaths = 0;
+  return text.ok() && absl::SimpleAtoi(*text, &deaths) ? std::max(deaths, 0) : 0;
+}
+
+ReadingMark::ReadingMark(const CheckpointFolder& folder, int64_t step) : folder_(folder), path_(folder.ReadingPathOf(step)) {
+  const std::string deaths = absl::StrCat(folder.DeathsOfReaders(step) + 1, "\n");
+  (void)ReplaceFile(
+      path_, [&](Append append) { return append(deaths); }, folder_.calls_);
+}
+
+ReadingMark::~ReadingMark() { (void)folder_.calls_.Unlink(path_.c_str()); }
 
 absl::Status CheckpointFolder::SetAside(int64_t step) {
   const std::string from = PathOf(step);

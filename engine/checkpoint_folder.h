@@ -52,11 +52,16 @@ class CheckpointFolder {
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.
   absl::Status Retire();
 
+  // Returns how many processes have died one after another while they read the checkpoint of `step` (ReadingMark).
+  int DeathsOfReaders(int64_t step) const;
+
   // Sets a damaged checkpoint aside, so that it is none of this folder's any more: "damaged-step-000001200".
   absl::Status SetAside(int64_t step);
 
  private:
   CheckpointFolder(std::string path, const CheckpointFolderOptions& options, int lock, bool is_locked);
+  friend class ReadingMark;
+  std::string ReadingPathOf(int64_t step) const;
   absl::Status Remove(int64_t step);
   absl::Status KeepLocked();
 
@@ -66,6 +71,20 @@ class CheckpointFolder {
   const FileCalls& calls_;
   int lock_;
   bool is_locked_;
+};
+
+// Marks a checkpoint as one that is being read, as long as it lives. A process that dies meanwhile leaves the mark, and so
+// the next one knows that this checkpoint may be what it died of. Where the mark cannot be written nothing is counted.
+class ReadingMark {
+ public:
+  ReadingMark(const CheckpointFolder& folder, int64_t step);
+  ~ReadingMark();
+  ReadingMark(const ReadingMark&) = delete;
+  ReadingMark& operator=(const ReadingMark&) = delete;
+
+ private:
+  const CheckpointFolder& folder_;
+  const std::string path_;
 };
 
 // The steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them. NotFound

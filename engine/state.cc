@@ -112,30 +112,72 @@ int64_t BytesOf(const Program& program, const Parameter& parameter) {
   return program::ElementCount(parameter.shape) * program::SizeInBytes(program::MasterType(program.dtype));
 }
 
-// Copies a box of one tensor, all at once where its elements lie side by side. Each box is read from one device, unless
-// devices hold ranges of its bytes.
+// Calls f(address in the tensor, address in the box, bytes) for each run of bytes that lie side by side in both.
+template <class F>
+void ForEachRunOfBytes(StateCopy::Tensor& tensor, const Region& region, std::vector<char>& box, F f) {
+  const int64_t size = program::SizeInBytes(tensor.dtype);
+  ForEachRun(tensor.shape, region, [&](int64_t global, int64_t local, int64_t count) {
+    f(tensor.bytes.data() + global * size, box.data() + local * size, static_cast<size_t>(count * size));
+  });
+}
+
+double ElementAt(const TensorView& tensor, size_t i) {
+  const auto element = [&]<class T>(T value) {
+    std::memcpy(&value, tensor.bytes.data() + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  };
+  return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
+}
+
+// Compares what a device holds of a box with what `other` gave of it.
+absl::Status CompareBox(const LoadedProgram& loaded, const Piece& piece, int other, StateCopy::Tensor& tensor,
+                        std::vector<char>& box) {
+  const size_t size = program::SizeInBytes(tensor.dtype);
+  box.resize(piece.region.elements() * size);
+  RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
+  size_t element = box.size();  // the first that differs, if any
+  const char* others = nullptr;
+  ForEachRunOfBytes(tensor, piece.region, box, [&](const char* in_tensor, const char* in_box, size_t bytes) {
+    if (others != nullptr || std::memcmp(in_tensor, in_box, bytes) == 0) return;
+    const size_t run = (std::mismatch(in_box, in_box + bytes, in_tensor).first - in_box) / size;
+    element = (in_box - box.data()) / size + run;
+    others = in_tensor + run * size;
+  });
+  if (others == nullptr) return absl::OkStatus();
+  const auto value = [&](const char* bytes) { return ElementAt({.dtype = tensor.dtype, .bytes = {bytes, size}}, 0); };
+  return absl::InternalError(absl::StrFormat(
+      "%s of \"%s\": devices %d and %d hold copies that differ, %.17g and %.17g as element %d of their part, though both "
+      "are made of the same values",
+      program::Name(tensor.kind), tensor.name, other, loaded.program().buffer(piece.buffer).device, value(others),
+      value(box.data() + element * size), element));
+}
+
+// Copies each box of one tensor, all at once where its elements lie side by side, from one device, unless devices hold
+// ranges of its bytes, and compares what the others hold. Errors as CopyState.
 absl::Status ReadBoxes(const LoadedProgram& loaded, absl::Span<const Piece> pieces, StateCopy::Tensor& tensor) {
   const int64_t size = program::SizeInBytes(tensor.dtype);
-  absl::flat_hash_set<std::pair<program::Shape, program::Shape>> read;
+  absl::flat_hash_map<std::pair<program::Shape, program::Shape>, int> read;  // from which device
   std::vector<char> box;
   for (const Piece& piece : pieces) {
-    const bool is_new = read.emplace(piece.region.offset, piece.region.size).second;
-    if (!is_new && !program::IsPartlyHeld(loaded.program(), piece.buffer)) continue;
+    const int device = loaded.program().buffer(piece.buffer).device;
+    const auto& [it, is_new] = read.try_emplace({piece.region.offset, piece.region.size}, device);
+    if (!is_new && !program::IsPartlyHeld(loaded.program(), piece.buffer)) {
+      RETURN_IF_ERROR(CompareBox(loaded, piece, it->second, tensor, box));
+      continue;
+    }
     const int64_t bytes = piece.region.elements() * size;
     if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
       RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes)));
       continue;
     }
     box.resize(bytes);
-    const auto copy = [&](bool from_tensor) {
-      ForEachRun(tensor.shape, piece.region, [&](int64_t global, int64_t local, int64_t count) {
-        char *in_tensor = tensor.bytes.data() + global * size, *in_box = box.data() + local * size;
-        std::memcpy(from_tensor ? in_box : in_tensor, from_tensor ? in_tensor : in_box, count * size);
-      });
-    };
-    if (!is_new) copy(/*from_tensor=*/true);  // what this device does not hold is left as another device gave it
+    if (!is_new) {  // what this device does not hold is left as another device gave it
+      ForEachRunOfBytes(tensor, piece.region, box,
+                        [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_box, in_tensor, n); });
+    }
     RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
-    copy(/*from_tensor=*/false);
+    ForEachRunOfBytes(tensor, piece.region, box,
+                      [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_tensor, in_box, n); });
   }
   return absl::OkStatus();
 }
@@ -151,14 +193,6 @@ absl::Status WriteBoxes(LoadedProgram& loaded, absl::Span<const Piece> pieces, c
     RETURN_IF_ERROR(loaded.WriteBytes(piece.buffer, box));
   }
   return absl::OkStatus();
-}
-
-double ElementAt(const TensorView& tensor, size_t i) {
-  const auto element = [&]<class T>(T value) {
-    std::memcpy(&value, tensor.bytes.data() + i * sizeof(T), sizeof(T));
-    return static_cast<double>(value);
-  };
-  return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
 }
 
 // The first element that is no finite f32, if any; a block of them at a time.
@@ -217,6 +251,7 @@ absl::Status StartAverages(LoadedProgram& loaded) {
   StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
   for (const Parameter& parameter : program.parameters) {
     if (!Has(parameter, StateKind::kAverage)) continue;
+    tensor.name = parameter.name;
     tensor.shape = parameter.shape;
     tensor.bytes.resize(BytesOf(program, parameter));
     RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
@@ -342,6 +377,7 @@ absl::Status CheckFinite(const LoadedProgram& loaded) {
   const Program& program = loaded.program();
   StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
   for (const Parameter& parameter : program.parameters) {
+    tensor.name = parameter.name;
     tensor.shape = parameter.shape;
     tensor.bytes.resize(BytesOf(program, parameter));
     RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
@@ -351,31 +387,8 @@ absl::Status CheckFinite(const LoadedProgram& loaded) {
 }
 
 absl::Status CheckCopies(const LoadedProgram& loaded) {
-  const Program& program = loaded.program();
-  struct Copy {
-    int device;
-    std::vector<double> values;
-  };
-  const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
-  const auto check = [&](const Parameter& parameter, StateKind kind) -> absl::Status {
-    std::map<std::pair<program::Shape, program::Shape>, Copy> first;  // of each box
-    for (const Piece& piece : parameter.pieces(kind)) {
-      const int device = program.buffer(piece.buffer).device;
-      std::vector<double> values(piece.region.elements());
-      RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(values)));
-      const auto& [box, copy] = *first.try_emplace({piece.region.offset, piece.region.size}, Copy{device, values}).first;
-      const auto differ = std::mismatch(values.begin(), values.end(), copy.values.begin(), same_bits);
-      if (differ.first == values.end()) continue;
-      return absl::InternalError(absl::StrFormat(
-          "\"%s\": devices %d and %d hold copies that differ, %.17g and %.17g as element %d of their part", parameter.name,
-          copy.device, device, *differ.second, *differ.first, differ.first - values.begin()));
-    }
-    return absl::OkStatus();
-  };
-  for (const Parameter& parameter : program.parameters) {
-    for (StateKind kind : {StateKind::kValue, StateKind::kAverage}) RETURN_IF_ERROR(check(parameter, kind));
-  }
-  return absl::OkStatus();
+  StateCopy copy;
+  return CopyState(loaded, copy);
 }
 
 absl::Status CheckInitialized(const LoadedProgram& loaded) {

@@ -67,7 +67,8 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded
 absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors, StateKind kind = StateKind::kValue);
 
 // Copies the bytes of the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no
-// more memory than the largest box that a device holds. REQUIRES: synchronized.
+// more memory than the largest box that a device holds. Internal, with tensor and devices, where two devices hold the same
+// box but not the same bits of it. REQUIRES: synchronized.
 absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
 // Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each CopyParameter then
 // copies all state that `copy` has of one of Program::parameters.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/classification.h"
+#include "engine/error_context.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
@@ -285,7 +286,8 @@ class Training {
         ASSIGN_OR_RETURN(copy, options_.copies.begin(step));
         MakeRoom(program, *copy);
       }
-      return CopyParameter(executor_.loaded(), parameter, *copy);
+      return WithContext(CopyParameter(executor_.loaded(), parameter, *copy),
+                         absl::StrFormat("the state after %d steps cannot be saved", step));
     }));
     if (copy == nullptr) return absl::OkStatus();  // a Program without state: nothing was copied
     copied_before_ = step;

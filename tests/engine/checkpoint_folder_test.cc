@@ -2,6 +2,8 @@
 
 #include "engine/checkpoint_folder.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -151,6 +153,32 @@ TEST_F(Checkpoints, ADamagedOneIsSetAsideNotRemoved) {
   for (const char* name : {"/damaged-step-000000007", "/damaged-step-000000007-1"}) {
     EXPECT_TRUE(VerifyCheckpoint(Run() + name).ok()) << name;
   }
+}
+
+TEST_F(Checkpoints, ProcessesThatDieWhileTheyReadOneAreCounted) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  for (int64_t step : {1, 2}) ASSERT_TRUE(Save(*folder, step).ok());
+  for (int deaths : {1, 2}) {
+    EXPECT_EXIT(
+        {
+          const ReadingMark mark(*folder, 2);
+          ::_exit(1);
+        },
+        ::testing::ExitedWithCode(1), "");
+    EXPECT_EQ(folder->DeathsOfReaders(2), deaths);
+  }
+  EXPECT_EQ(folder->DeathsOfReaders(1), 0);
+  EXPECT_TRUE(VerifyCheckpoint(folder->PathOf(2)).ok());
+  { const ReadingMark mark(*folder, 2); }
+  EXPECT_EQ(folder->DeathsOfReaders(2), 0) << "one that lives to its end has read it";
+}
+
+TEST_F(Checkpoints, AMarkOfAReaderGoesWithItsCheckpoint) {
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 1});
+  ASSERT_TRUE(Save(*folder, 1, 2).ok());
+  ASSERT_TRUE(ReplaceFile(folder->PathOf(1) + "/reading", "1\n").ok());
+  ASSERT_TRUE(Save(*folder, 2, 1).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder->PathOf(1)));
 }
 
 TEST_F(Checkpoints, AFolderThatIsNotThereAndOneThatCannotBe) {

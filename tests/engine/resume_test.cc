@@ -19,6 +19,8 @@
 namespace colonnade::engine {
 namespace {
 
+using ::testing::HasSubstr;
+
 struct NamedDevices {
   const char* plan;
   int devices;
@@ -261,6 +263,40 @@ TEST(Copies, AreLackingWhereTheyFailAndTrainingEnds) {
   options.copies.begin = [&](int64_t) { return &copy; };
   EXPECT_EQ(engine::Train(*run.executor, samples, options).status(), absl::DataLossError("end at 3"));
   EXPECT_EQ(run.executor->in_flight(), 0);
+}
+
+// As where a device's memory changes by itself.
+TEST(Copies, ThatDifferFromDeviceToDeviceEndTheRunAndAreNotSaved) {
+  Training run("resnet20", kPlans[4]);
+  ASSERT_GT(run.program.parameters[0].value().size(), 1u);
+  NotedSamples samples(run.sample_shape);
+  for (StateKind kind : {StateKind::kValue, StateKind::kMomentum}) {  // of which the next values are made
+    const program::Parameter& parameter = run.program.parameters[0];
+    const program::Piece& piece = parameter.pieces(kind)[1];
+    std::vector<float> values(piece.region.elements());
+    const absl::Span<char> bytes(reinterpret_cast<char*>(values.data()), values.size() * sizeof(float));
+    ASSERT_TRUE(run.executor->loaded().ReadBytes(piece.buffer, bytes).ok());
+    values[5] += 0.25f;
+    ASSERT_TRUE(run.executor->loaded().WriteBytes(piece.buffer, bytes).ok());
+    StateCopy copy;
+    bool is_saved = false;
+    TrainOptions options{.steps = 4, .learning_rate = {.base = 1e-3}};
+    options.copies = {.is_due = [](int64_t step) { return step == 2; },
+                      .begin = [&](int64_t) { return &copy; },
+                      .end =
+                          [&](int64_t) {
+                            is_saved = true;
+                            return absl::OkStatus();
+                          }};
+    const absl::Status status = engine::Train(*run.executor, samples, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("the state after 2 steps cannot be saved: value of \"", parameter.name,
+                                       "\": devices 0 and 1 hold copies that differ")));
+    EXPECT_FALSE(is_saved);
+    EXPECT_EQ(run.executor->in_flight(), 0);
+    ASSERT_TRUE(InitializeParameters(run.executor->loaded(), 1).ok());
+  }
 }
 
 }  // namespace

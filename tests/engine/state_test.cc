@@ -265,6 +265,14 @@ TEST(CheckCopies, LooksAtStatisticsToo) {
               HasSubstr("\"var\": devices 0 and 2 hold copies that differ, 1 and 1.0000001192092896 as element 3"));
 }
 
+TEST(CheckCopies, LooksAtMomentaToo) {
+  Loaded loaded(Parameters(1, 2));
+  loaded.Initial(1);
+  loaded.loaded.memory[loaded.program.parameters[0].pieces(StateKind::kMomentum)[1].buffer.value][3] = 1;
+  EXPECT_THAT(std::string(CheckCopies(loaded.loaded).message()),
+              HasSubstr("momentum of \"w\": devices 0 and 1 hold copies that differ, 0 and 1 as element 3"));
+}
+
 // Bits, not values: a zero of another sign is a difference, one and the same NaN is none.
 TEST(CheckCopies, ComparesBits) {
   Loaded loaded(WithStatistics(2));
