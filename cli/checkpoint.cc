@@ -85,9 +85,10 @@ void Verify(std::vector<Found>& all) {
   }
 }
 
-Json ToJson(const Found& found) {
+// "good" is null where only the manifest was read.
+Json ToJson(const Found& found, bool is_verified) {
   const engine::Manifest& m = found.manifest;
-  Json json = {{"path", found.path}, {"good", found.status.ok()}};
+  Json json = {{"path", found.path}, {"good", found.status.ok() && !is_verified ? Json() : Json(found.status.ok())}};
   if (!found.status.ok()) {
     json["why"] = found.status.message();
     return json;
@@ -163,7 +164,7 @@ absl::Status RunCheckpoint(const Flags& flags) {
   if (flags.action == "verify") Verify(found);
   if (flags.json) {
     Json all = Json::array();
-    for (const Found& checkpoint : found) all.push_back(ToJson(checkpoint));
+    for (const Found& checkpoint : found) all.push_back(ToJson(checkpoint, flags.action == "verify"));
     PrintJson({{"checkpoints", all}});
   } else {
     Print(flags, found);

@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -15,6 +17,7 @@
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "program/nearest_name.h"
@@ -55,14 +58,32 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
   return absl::OkStatus();
 }
 
-// Whether a checkpoint surely has other tensors, or of other shapes, where a field is another. Of another input, or an
-// edited file, it may have the same.
-bool ChangesTensors(const std::string& field, const std::string& saved, const std::string& current) {
-  if (field == "optimizer") return (saved == "adamw") != (current == "adamw");
+// What an optimiser keeps: the last change of a parameter, which holds the rate; a sum of gradients; or AdamW's moments.
+enum class Kept { kChange, kGradients, kMoments };
+Kept KeptBy(absl::string_view optimizer) {
+  if (optimizer == "adamw") return Kept::kMoments;
+  return optimizer == "pytorch" || optimizer == "nesterov" ? Kept::kGradients : Kept::kChange;
+}
+
+// Whether a checkpoint surely has another state where a field is another: other tensors, of other shapes, or of another
+// meaning. Of another input, or an edited file, it may have the same.
+bool ChangesState(const std::string& field, const std::string& saved, const std::string& current) {
+  if (field == "optimizer") return KeptBy(saved) != KeptBy(current);
   for (const char* one : {"model", "classes", "width", "freeze"}) {
     if (field == one) return true;
   }
   return false;
+}
+
+// Moves those to the end of which reading has ended two processes before this one.
+void TryLastWhatReadersDiedOf(const engine::CheckpointFolder& folder, std::vector<int64_t>& steps) {
+  constexpr int kMostDeaths = 2;
+  const auto others = std::stable_partition(steps.begin(), steps.end(),
+                                            [&](int64_t step) { return folder.DeathsOfReaders(step) < kMostDeaths; });
+  for (auto step = others; step != steps.end() && others != steps.begin(); ++step) {
+    Warn(absl::StrFormat("%s: the last %d processes died while they read it; trying another one first", folder.PathOf(*step),
+                         folder.DeathsOfReaders(*step)));
+  }
 }
 
 // Returns a checksum of a network's layers: a file may be edited between two runs.
@@ -162,22 +183,23 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     return it == of.end() ? "(none)" : it->second;
   };
   std::vector<std::string> differences, fields;
-  bool other_tensors = false;
+  bool is_other_state = false;
   for (const auto& [field, unused] : all) {
     const std::string was = value_of(before, field), current = value_of(now, field);
-    const std::vector<std::string>& allowed = flags_.allow_change;
-    if (was == current || std::find(allowed.begin(), allowed.end(), field) != allowed.end()) continue;
-    differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
+    if (was == current) continue;
     fields.push_back(field);
-    // What a file calls its network says nothing of its layers.
-    const bool is_name_in_file = field == "model" && before.contains("network") && now.contains("network");
-    other_tensors = other_tensors || (!is_name_in_file && ChangesTensors(field, was, current));
+    const bool is_allowed = absl::c_linear_search(flags_.allow_change, field);
+    // What a file calls its network says nothing of its layers, and another name may be of the same ones.
+    const bool is_name = field == "model" && (is_allowed || (before.contains("network") && now.contains("network")));
+    const bool changes_state = !is_name && ChangesState(field, was, current);
+    is_other_state = is_other_state || changes_state;
+    if (!is_allowed || changes_state) differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint,
       absl::StrJoin(differences, "; "),
-      other_tensors
+      is_other_state
           ? absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
                             checkpoint, engine::FileNameOf(engine::StateKind::kValue))
           : absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","))));
@@ -197,25 +219,30 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder));
   const bool own = saves() && IsSameFolder(folder, folder_->path());
   if (steps.empty() && own) return engine::RunPosition{};
-  absl::Status newest = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
+  std::reverse(steps.begin(), steps.end());
+  if (own) TryLastWhatReadersDiedOf(*folder_, steps);
+  absl::Status first = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
   std::vector<int64_t> damaged;
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+  for (int64_t step : steps) {
+    std::optional<engine::ReadingMark> mark;
+    if (own) mark.emplace(*folder_, step);
     const absl::StatusOr<engine::VerifiedCheckpoint> checkpoint =
-        engine::VerifiedCheckpoint::Open(engine::CheckpointPath(folder, *step));
+        engine::VerifiedCheckpoint::Open(engine::CheckpointPath(folder, step));
     if (checkpoint.ok()) {
       ASSIGN_OR_RETURN(engine::RunPosition position, ResumeFrom(*checkpoint, loaded));
-      for (int64_t bad : damaged) {
-        if (own) RETURN_IF_ERROR(folder_->SetAside(bad));
+      for (int64_t other : steps) {
+        const bool is_bad = other > step || absl::c_linear_search(damaged, other);
+        if (own && is_bad) RETURN_IF_ERROR(folder_->SetAside(other));
       }
       return position;
     }
     const absl::Status& damage = checkpoint.status();
-    if (damaged.empty()) newest = damage;
+    if (damaged.empty()) first = damage;
     if (!absl::IsInvalidArgument(damage) && !absl::IsNotFound(damage)) return damage;
     Warn(absl::StrCat(damage.message(), "; trying the one before"));
-    damaged.push_back(*step);
+    damaged.push_back(step);
   }
-  return newest;
+  return first;
 }
 
 // Else the next --resume would go on from what this run has turned its back on.
@@ -334,7 +361,8 @@ absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& 
   if (!saves()) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
   if (step == last_step_) return absl::OkStatus();
-  RETURN_IF_ERROR(engine::CopyState(loaded, *copy));
+  RETURN_IF_ERROR(engine::WithContext(engine::CopyState(loaded, *copy),
+                                      absl::StrFormat("the state after %d steps cannot be saved", step)));
   Save(step);
   return absl::OkStatus();
 }

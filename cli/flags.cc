@@ -408,8 +408,9 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
       ->capture_default_str()
       ->needs(folder)
       ->group(group);
-  app.add_option("--checkpoint-keep", flags.checkpoint_keep,
-                 "how many of the last are kept, beside the one of the lowest loss")
+  app.add_option(
+         "--checkpoint-keep", flags.checkpoint_keep,
+         "how many of the last are kept, beside the best: of the best test, or where nothing was tested of the lowest loss")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
       ->needs(folder)

@@ -122,6 +122,7 @@ int Main(int argc, char** argv) {
   colonnade::cli::BenchFlags bench_flags;
   Outcome outcome;
   const std::vector<SubCommand> commands = colonnade::cli::AddSubCommands(app, flags, bench_flags, g_stop, outcome);
+  colonnade::cli::ReadWholeNumbersInDecimal(app);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
   for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());

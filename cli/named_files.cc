@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/checkpoint.h"
+#include "engine/checkpoint_folder.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
 
@@ -29,12 +30,19 @@ std::string PlaceOf(const std::string& path) {
 }
 
 absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
-  const fs::path folder = fs::path(PlaceOf(file.path)).parent_path();
+  const fs::path place = PlaceOf(file.path), folder = place.parent_path();
   std::error_code ignored;
-  if (!fs::exists(folder / engine::kManifestName, ignored)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: expected a file outside of checkpoints, found %s, which would damage that in %s; name another place", file.flag,
-      file.path, folder.string()));
+  if (fs::exists(folder / engine::kManifestName, ignored)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: expected a file outside of checkpoints, found %s, which would damage that in %s; name another place", file.flag,
+        file.path, folder.string()));
+  }
+  const bool is_of_run = place.filename() == "lock" || place.filename() == "config.toml";
+  const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(folder.string());
+  if (!is_of_run || !steps.ok() || steps->empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected a name that a folder of checkpoints does not need itself, found %s; name another file",
+                      file.flag, file.path));
 }
 
 }  // namespace

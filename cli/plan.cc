@@ -45,10 +45,9 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
 Json PlanReport(const Flags& flags, const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
-    const auto sent = p.sent.find(node.name);
     layers.push_back({{"name", node.name},
                       {"strategy", tools::StrategiesOf(p.session.plan, node.name)},
-                      {"communication_bytes", sent == p.sent.end() ? 0 : sent->second}});
+                      {"communication_bytes", p.sent.OfLayer(node.name)}});
   }
   Json json = {{"model", p.session.graph.name},
                {"plan", p.session.plan.name},
@@ -59,6 +58,8 @@ Json PlanReport(const Flags& flags, const Prediction& p) {
                {"machine", p.machine.name},
                {"machine_file", MachineFileJson(p.machine)},
                {"layers", std::move(layers)},
+               {"gradient_communication_bytes", p.sent.gradients},
+               {"statistics_communication_bytes", p.sent.statistics},
                {"predicted", PredictedJson(p)}};
   if (p.candidates.empty()) return json;
   json["least_step_ms"] = p.least_sec > 0 ? Json(p.least_sec * 1e3) : Json();
@@ -131,6 +132,8 @@ bool ReasonsAreQuick(const Prediction& p) {
   return static_cast<size_t>(layers) * p.lowered.program.tasks.size() <= kMostTasksForReasons;
 }
 
+double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
 void PrintLayers(const Prediction& p) {
   const bool reasons = !p.candidates.empty() && ReasonsAreQuick(p);
   if (!p.candidates.empty() && !reasons) {
@@ -138,19 +141,15 @@ void PrintLayers(const Prediction& p) {
   }
   PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "sent MB", reasons ? "   why" : ""));
   for (const layers::LayerNode& node : p.session.graph.nodes) {
-    const auto sent = p.sent.find(node.name);
-    const double bytes = sent == p.sent.end() ? 0 : static_cast<double>(sent->second);
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
-    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, tools::StrategiesOf(p.session.plan, node.name), bytes / 1e6,
-                              reason));
+    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, tools::StrategiesOf(p.session.plan, node.name),
+                              Megabytes(p.sent.OfLayer(node.name)), reason));
   }
-  double reduced = 0;
-  for (const auto& [layer, bytes] : p.sent) {
-    const bool known = std::any_of(p.session.graph.nodes.begin(), p.session.graph.nodes.end(),
-                                   [&layer = layer](const layers::LayerNode& node) { return node.name == layer; });
-    if (!known) reduced += static_cast<double>(bytes);
+  if (p.sent.statistics > 0) {
+    PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "running statistics", "all-reduce", Megabytes(p.sent.statistics)));
   }
-  PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction), reduced / 1e6));
+  PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction),
+                            Megabytes(p.sent.gradients)));
 }
 
 // Without its rank, and without what draws say of it.
@@ -217,9 +216,12 @@ void Explain(const Prediction& p, const std::string& layer) {
 std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
   tools::ReportTable layers{.header = {"layer", "strategy", "all devices send"}};
   for (const layers::LayerNode& node : p.session.graph.nodes) {
-    const auto sent = p.sent.find(node.name);
-    layers.rows.push_back({node.name, tools::StrategiesOf(p.session.plan, node.name),
-                           sent == p.sent.end() || sent->second == 0 ? "" : tools::Bytes(sent->second)});
+    const int64_t sent = p.sent.OfLayer(node.name);
+    layers.rows.push_back({node.name, tools::StrategiesOf(p.session.plan, node.name), sent == 0 ? "" : tools::Bytes(sent)});
+  }
+  if (p.sent.statistics > 0) layers.rows.push_back({"running statistics", "all-reduce", tools::Bytes(p.sent.statistics)});
+  if (p.sent.gradients > 0) {
+    layers.rows.push_back({"gradients", partition::Name(p.session.plan.reduction), tools::Bytes(p.sent.gradients)});
   }
   std::vector<tools::ReportSection> sections = {{.title = "Layers", .tables = {std::move(layers)}}};
   if (p.candidates.empty()) return sections;

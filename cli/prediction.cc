@@ -24,10 +24,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::map<std::string, int64_t> SentByLayer(const program::Representatives& lowered) {
-  std::map<std::string, int64_t> sent;
+SentBytes SentBytesOf(const program::Representatives& lowered, const layers::LayerGraph& graph) {
+  SentBytes sent;
+  for (const layers::LayerNode& node : graph.nodes) sent.by_layer[node.name] = 0;
   for (const program::Task& task : lowered.program.tasks) {
-    sent[task.from.layer] += task.work.bytes_sent * static_cast<int64_t>(lowered.stands_for[task.device].size());
+    const int64_t bytes = task.work.bytes_sent * static_cast<int64_t>(lowered.stands_for[task.device].size());
+    const auto layer = sent.by_layer.find(task.from.layer);
+    if (layer != sent.by_layer.end()) {
+      layer->second += bytes;
+    } else {
+      (task.from.pass == program::Pass::kForward ? sent.statistics : sent.gradients) += bytes;
+    }
   }
   return sent;
 }
@@ -127,7 +134,7 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   WarnOfFit(p.machine, p.session.graph);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(p.lowered, tools::LowerRepresentativesOn(p.machine, p.session.graph, p.session.plan, p.lower));
-  p.sent = SentByLayer(p.lowered);
+  p.sent = SentBytesOf(p.lowered, p.session.graph);
   return p;
 }
 

@@ -25,6 +25,18 @@
 
 namespace colonnade::cli {
 
+// Bytes that all devices send in a step.
+struct SentBytes {
+  std::map<std::string, int64_t> by_layer;  // of the values that each layer makes or needs
+  int64_t gradients = 0;                    // to sum them, and to share what is updated by them
+  int64_t statistics = 0;                   // to sum running statistics, which are sent together
+
+  int64_t OfLayer(const std::string& layer) const {
+    const auto found = by_layer.find(layer);
+    return found == by_layer.end() ? 0 : found->second;
+  }
+};
+
 struct Prediction {
   Session session;
   engine::Machine machine;
@@ -36,7 +48,7 @@ struct Prediction {
   // Steps on draws of what the profile is unsure of: of the plan, and behind it of the candidates of these ranks.
   std::optional<tools::DrawnSteps> drawn;
   std::vector<size_t> drawn_candidates;
-  std::map<std::string, int64_t> sent;  // bytes by layer, all devices
+  SentBytes sent;
 };
 
 // All but the simulation: what can be said of a plan without a machine that runs it.

@@ -328,9 +328,10 @@ absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const
   const auto command = SpellingsIn(kCommands).find(words[0]);
   if (command != SpellingsIn(kCommands).end()) {
     ours[0] = command->second->ours;
-    // `help train` is `train --help`.
+    // `help train` is `train --help`, and `help nothing` as wrong as `nothing`.
     if (words[0] == "help" && words.size() > 1) {
       ours = {words.begin() + 1, words.end()};
+      if (CommandOf(app, ours) == nullptr) return OurWords{ours, {}};
       ours.emplace_back("--help");
     }
     notes.push_back(absl::StrCat("read ", words[0], " as ", ours[0]));

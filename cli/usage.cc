@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -52,7 +53,26 @@ std::string InWholeNumbers(const std::string& message) {
                          parts[4].str(), parts[2].str());
 }
 
+// Takes the zeros before a number away, which CLI11 takes for a sign of octal digits; returns what is wrong, else "".
+std::string ReadDecimal(std::string& text) {
+  const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+');
+  absl::string_view digits = absl::string_view(text).substr(has_sign ? 1 : 0);
+  const bool is_prefixed = digits.size() > 1 && digits[0] == '0' && absl::ascii_isalpha(digits[1]);
+  if (is_prefixed) return absl::StrFormat("expected a whole number in decimal digits, found \"%s\"", text);
+  const size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+  if (digits.size() > 1) text = absl::StrCat(text.substr(0, has_sign ? 1 : 0), digits.substr(first));
+  return "";
+}
+
 }  // namespace
+
+void ReadWholeNumbersInDecimal(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT")) option->transform(CLI::Validator(ReadDecimal, ""));
+  }
+  for (CLI::App* command : app.get_subcommands({})) ReadWholeNumbersInDecimal(*command);
+}
 
 std::string FlagWithoutValue(const std::vector<std::string>& words) {
   const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {

@@ -125,24 +125,22 @@ TEST_F(Checkpointed, EveryNStepsTheLastAreKept) {
 
 TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
   TrainSteps(2);
-  const std::vector<std::pair<std::string, std::string>> changes = {
-      {"--batch=32", "batch: 64 → 32"},
-      {"--seed=2", "seed: 1 → 2"},
-      {"--lr=0.5", "lr: "},
-      {"--momentum=0.5", "momentum: "},
-      {"--clip-norm=1", "clip-norm: (none) → 1"},
-      {"--decay=weights", "decay: (none) → weights"},
-      {"--weight-decay=0.25", "weight-decay: "},
-      {"--lr-policy=step:5,0.5", "lr-policy: "},
-      {"--dropout=off", "dropout: on → off"},
-      {"--shuffle=off", "shuffle: on → off"},
-      {"--augment=none", "augment: standard"},
-      {"--label-smoothing=0.25", "label-smoothing: 0 → 0.25"},
-      {"--optimizer=nesterov", "optimizer: krizhevsky → nesterov"},
-      {"--kernels=reference", "dtype: fp32 → fp64"},
-      {"--mean=0.25", "mean: of the data → 0.25"},
-      {"--std=0.5", "std: of the data → 0.5"},
-      {"--bad-sample=skip", "bad-sample: (none) → skip"}};
+  const std::vector<std::pair<std::string, std::string>> changes = {{"--batch=32", "batch: 64 → 32"},
+                                                                    {"--seed=2", "seed: 1 → 2"},
+                                                                    {"--lr=0.5", "lr: "},
+                                                                    {"--momentum=0.5", "momentum: "},
+                                                                    {"--clip-norm=1", "clip-norm: (none) → 1"},
+                                                                    {"--decay=weights", "decay: (none) → weights"},
+                                                                    {"--weight-decay=0.25", "weight-decay: "},
+                                                                    {"--lr-policy=step:5,0.5", "lr-policy: "},
+                                                                    {"--dropout=off", "dropout: on → off"},
+                                                                    {"--shuffle=off", "shuffle: on → off"},
+                                                                    {"--augment=none", "augment: standard"},
+                                                                    {"--label-smoothing=0.25", "label-smoothing: 0 → 0.25"},
+                                                                    {"--kernels=reference", "dtype: fp32 → fp64"},
+                                                                    {"--mean=0.25", "mean: of the data → 0.25"},
+                                                                    {"--std=0.5", "std: of the data → 0.5"},
+                                                                    {"--bad-sample=skip", "bad-sample: (none) → skip"}};
   for (const auto& [flag, difference] : changes) {
     const std::string field = difference.substr(0, difference.find(':'));
     const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 ", flag, " --resume=", Run1());
@@ -156,9 +154,6 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
   const Result clipped = Run(absl::StrCat(kTrainDigits, "--steps=2 --clip-norm=1 --checkpoint=", In("clipped")));
   ASSERT_EQ(clipped.code, 0) << clipped.err;
   ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume=", In("clipped")), 65, {"clip-norm: 1 → (none)"});
-  ExpectError(
-      absl::StrCat("train --model=two_column --data=digits --width=0.5 --allow-change=width --steps=3 --resume=", Run1()),
-      65, {"weights.safetensors", "expected shape"});
   ExpectError(absl::StrCat("train --model=lenet --data=digits --pad=12 --steps=3 --resume=", Run1()), 65,
               {"model: two_column → lenet"});
   ExpectError(absl::StrCat(kTrainDigits, "--pad=1 --input-size=10 --steps=3 --resume=", Run1()), 65,
@@ -268,10 +263,31 @@ TEST_F(Checkpointed, AFolderMayBeNamedWithASlashBehindIt) {
   EXPECT_EQ(json::parse(r.out)["first_step"], 2);
 }
 
-// What cannot go on is not told to be allowed.
-TEST_F(Checkpointed, OfOtherTensorsOnlyTheWeightsAreOffered) {
+TEST_F(Checkpointed, AdviceNamesWhatIsAllowedAlreadyToo) {
   TrainSteps(2);
-  for (const char* flags : {"--width=0.5", "--freeze=conv1", "--optimizer=adamw", "--classes=12"}) {
+  const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 --batch=32 --seed=2 --resume=", Run1());
+  ExpectError(absl::StrCat(flags, " --allow-change=batch"), 65, {"seed: 1 → 2", "--allow-change=batch,seed goes on"});
+  const Result r = Run(absl::StrCat(flags, " --allow-change=batch,seed"));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// PyTorch's momentum is a sum of gradients, Krizhevsky's a change of weights: 100 times as small, and of the other sign.
+TEST_F(Checkpointed, AnOptimizerWhoseMomentumMeansTheSameMayBeAllowed) {
+  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--optimizer=pytorch --steps=2 --checkpoint=", Run1())).code, 0);
+  const auto flags = [&](const char* optimizer) {
+    return absl::StrCat(kTrainDigits, "--allow-change=optimizer --steps=3 --resume=", Run1(), " --optimizer=", optimizer);
+  };
+  const Result r = Run(flags("nesterov"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  ExpectError(flags("krizhevsky"), 65, {"optimizer: pytorch → krizhevsky", "--init="});
+}
+
+// What cannot go on is not told to be allowed.
+TEST_F(Checkpointed, OfAnotherStateOnlyTheWeightsAreOffered) {
+  TrainSteps(2);
+  for (const char* flags : {"--width=0.5", "--freeze=conv1", "--optimizer=adamw", "--optimizer=pytorch", "--classes=12",
+                            "--width=0.5 --allow-change=width", "--freeze=conv1 --allow-change=freeze",
+                            "--optimizer=adamw --allow-change=optimizer"}) {
     const Result r = Run(absl::StrCat("train --model=two_column --data=digits ",
                                       absl::StartsWith(flags, "--width") ? "" : "--width=0.25 ", "--steps=3 ", flags,
                                       " --resume=", Run1()));
@@ -382,6 +398,31 @@ TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {
   ExpectAllGood();
 }
 
+TEST_F(Checkpointed, OneOfWhichReadingHasEndedTwoProcessesIsSetAside) {
+  TrainSteps(3);
+  const auto mark = [&](int64_t step, const char* deaths) {
+    ASSERT_TRUE(engine::ReplaceFile(At(step) + "/reading", deaths).ok());
+  };
+  mark(3, "1\n");
+  const std::string train = absl::StrCat("--json --resume --checkpoint=", Run1());
+  const Result once = Train(absl::StrCat(train, " --steps=3"));
+  EXPECT_EQ(once.code, 0) << once.err;
+  EXPECT_EQ(json::parse(once.out)["first_step"], 3);
+  EXPECT_FALSE(std::filesystem::exists(At(3) + "/reading")) << "this one lived";
+  mark(3, "2\n");
+  const Result twice = Train(absl::StrCat(train, " --steps=4"));
+  EXPECT_EQ(twice.code, 0) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr(absl::StrCat("warning: ", At(3), ": the last 2 processes died while they read it")));
+  EXPECT_EQ(json::parse(twice.out)["first_step"], 2);
+  EXPECT_TRUE(std::filesystem::exists(Run1() + "/damaged-step-000000003"));
+  // Where all are suspected none is.
+  for (int64_t step : Steps()) mark(step, "2\n");
+  const Result all = Train(absl::StrCat(train, " --steps=5"));
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_EQ(json::parse(all.out)["first_step"], 4);
+  ExpectAllGood();
+}
+
 TEST_F(Checkpointed, ASecondRunOnOneFolderIsRefused) {
   const pid_t first = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint=", Run1()));
   AwaitMessage("step ");
@@ -475,6 +516,11 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_EQ(all[2]["step"], 3);
   EXPECT_EQ(all[2]["good"], true);
   EXPECT_EQ(all[2]["run"]["batch"], "64");
+  const json shown = json::parse(Run(absl::StrCat("checkpoint show --json ", Run1())).out)["checkpoints"];
+  EXPECT_TRUE(shown[2]["good"].is_null()) << "nobody has looked";
+  for (const char* own : {"/lock", "/config.toml"}) {
+    ExpectError(absl::StrCat("checkpoint export ", Run1(), " --out=", Run1(), own), 2, {"--out", own});
+  }
   const Result exported = Run(absl::StrCat("checkpoint export ", Run1(), " --out=", In("w.safetensors")));
   EXPECT_EQ(exported.code, 0) << exported.err;
   const json told = json::parse(Run(absl::StrCat("checkpoint export --json ", Run1(), " --out=", In("w.safetensors"))).out);

@@ -119,6 +119,17 @@ TEST_F(Command, SuggestionsAreWhatWasMeantOrNone) {
               {"--trace: tasks of steps that are CUDA graphs are not timed; take --cuda-graphs=auto"});
 }
 
+// As scripts write numbers of one width; C reads them in base 8.
+TEST_F(Command, NumbersWithZerosBeforeThemAreDecimal) {
+  const std::string train = "train --model=two_column --data=digits --json --steps=002 --batch=";
+  const json report = json::parse(Run(train + "0100").out);
+  EXPECT_EQ(report["global_batch"], 100);
+  EXPECT_EQ(report["steps"], 2);
+  for (const char* seed : {"0", "00", "08"}) EXPECT_EQ(Run(absl::StrCat(train, "16 --seed=", seed)).code, 0) << seed;
+  ExpectError(train + "0x10", 2, {"--batch: expected a whole number in decimal digits, found \"0x10\""});
+  ExpectError(train + "-01", 2, {"--batch: expected a whole number from 1", "found \"-1\""});
+}
+
 TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   ExpectError("train --model=lenet --batch=1e3", 2,
               {"--batch: expected a whole number from 1 to 1073741824, found \"1e3\""});

@@ -52,6 +52,23 @@ TEST_F(Command, PlanPrintsOneJsonObjectWithTheNamesThatScriptsRelyOn) {
   EXPECT_THAT(*engine::ReadFile(In("p.svg")), HasSubstr(">conv3<"));
 }
 
+// Each device normalises its own images, so running statistics are averaged over devices, which are no gradients.
+TEST_F(Command, PlanCountsBytesOfGradientsApartFromThoseOfRunningStatistics) {
+  const char* flags = "--model=resnet20 --batch-norm=ghost:32 --batch=128 --devices=4 --plan=data --machine=dgx1-v100";
+  const Result r = Run(absl::StrCat("plan --json ", flags));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  constexpr int64_t kSends = 2 * (4 - 1);  // of a ring's 4 devices together, of each byte
+  EXPECT_EQ(j["gradient_communication_bytes"], kSends * 4 * int64_t{269722});
+  EXPECT_GT(j["statistics_communication_bytes"], 0);
+  int64_t sent = 0, of_devices = 0;
+  for (const json& layer : j["layers"]) sent += layer["communication_bytes"].get<int64_t>();
+  for (const json& device : j["predicted"]["per_device"]) of_devices += device["sent_bytes"].get<int64_t>();
+  EXPECT_EQ(sent + j["gradient_communication_bytes"].get<int64_t>() + j["statistics_communication_bytes"].get<int64_t>(),
+            of_devices);
+  EXPECT_THAT(Run(absl::StrCat("plan ", flags)).out, HasSubstr("\nrunning statistics   all-reduce "));
+}
+
 TEST_F(Command, PlanRefusesToDrawForGraphviz) {
   ExpectError(absl::StrCat("plan --drawing=", In("p.dot"), " ", kTitan), 2,
               {"--drawing: expected a file that ends in .svg or .txt"});

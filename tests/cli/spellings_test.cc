@@ -139,6 +139,7 @@ TEST_F(Spellings, OfSubCommands) {
   EXPECT_THAT(Read("fit --batch=2")->notes, ElementsAre("read fit as train"));
   EXPECT_EQ(Words("help train"), "train --help");
   EXPECT_EQ(Words("help"), "--help");
+  EXPECT_EQ(Words("help nix"), "nix") << "which is an error as nix alone is";
   for (const char* words : {"version", "-v", "-V"}) EXPECT_EQ(Words(words), "--version");
 }
 
