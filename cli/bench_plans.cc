@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
 #include "cli/devices.h"
+#include "cli/errors.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
@@ -77,8 +78,9 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
   add_named("single", 1);
   if (flags.devices == 1) return plans;
   for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
-  ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, tools::SearchPlansOn(machine, graph, lower, flags.devices));
-  plans.emplace_back(partition::kAutoPlan, found.front().plan);
+  const absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(machine, graph, lower, flags.devices);
+  if (!found.ok()) return FieldAsFlag(found.status(), "devices");
+  plans.emplace_back(partition::kAutoPlan, found->front().plan);
   return plans;
 }
 

@@ -27,16 +27,6 @@ using Json = nlohmann::ordered_json;
 constexpr char kFlag[] = "--config";
 constexpr int64_t kMostBytes = 1 << 20;
 
-// The value of --config among the words; empty if it is not there.
-std::string FileOf(const std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    absl::string_view word = words[i];
-    if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
-    if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
-  }
-  return "";
-}
-
 bool Has(const std::vector<std::string>& words, const std::string& flag) {
   return std::any_of(words.begin(), words.end(),
                      [&](const std::string& word) { return word == flag || absl::StartsWith(word, flag + "="); });
@@ -237,6 +227,15 @@ void AddConfigFlag(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
+std::string ConfigFileOf(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
+    if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
+  }
+  return "";
+}
+
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app) {
   ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file));
@@ -251,7 +250,7 @@ absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, co
 }
 
 absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app) {
-  const std::string file = FileOf(words);
+  const std::string file = ConfigFileOf(words);
   if (file.empty() || words.empty()) return words;
   ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
   ASSIGN_OR_RETURN(std::vector<std::string> more, ConfigWords(text, file, words, app));

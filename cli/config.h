@@ -27,6 +27,9 @@ void AddConfigFlag(CLI::App& command, std::string& file);
 // file and key where no sub-command knows it, or it stands twice.
 absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
 
+// Returns the value of --config among the words; empty if it is not there.
+std::string ConfigFileOf(const std::vector<std::string>& words);
+
 // What the text of a config file adds to such a command line; `file` names it in errors.
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app);

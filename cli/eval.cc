@@ -65,9 +65,11 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
                {"test", TestJson(report)},
                {"images_per_s", images_per_s}});
   } else if (report.count > 0) {
-    std::printf("%s\n", absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s",
-                                        100 * report.top1(), 100 * report.top5(), report.loss, report.count, images_per_s)
-                            .c_str());
+    const std::string part = outcome.interrupted ? absl::StrFormat("stopped, of %d samples only: ", report.count) : "";
+    std::printf("%s%s\n", part.c_str(),
+                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report.top1(),
+                                100 * report.top5(), report.loss, report.count, images_per_s)
+                    .c_str());
   }
   return absl::OkStatus();
 }

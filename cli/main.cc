@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cli/bench.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -36,7 +37,7 @@ using colonnade::cli::Flags;
 using colonnade::cli::Outcome;
 using colonnade::cli::SubCommand;
 
-constexpr int kUsage = 2, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kSavedForLater = 75;
+constexpr int kUsage = 2, kBadInput = 65, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kSavedForLater = 75;
 
 // Set by the first signal that asks for an end; g_signal says which it was.
 std::atomic<bool> g_stop{false};
@@ -139,9 +140,11 @@ int Main(int argc, char** argv) {
     return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
-    std::fprintf(stderr, "colonnade: %s; --help lists what there is\n",
+    const bool is_of_file = colonnade::cli::IsOfFile(error, ours->words, *words);
+    const std::string where = is_of_file ? absl::StrCat(colonnade::cli::ConfigFileOf(ours->words), ": ") : "";
+    std::fprintf(stderr, "colonnade: %s%s; --help lists what there is\n", where.c_str(),
                  colonnade::cli::UsageMessage(app, error, ours->words).c_str());
-    return kUsage;
+    return is_of_file ? kBadInput : kUsage;
   }
   const auto command =
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });

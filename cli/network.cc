@@ -74,6 +74,18 @@ absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGra
       absl::StrFormat("--batch-norm: expected a network with batch normalisation, found %s, which has none", graph.name));
 }
 
+// Checks that --zero-init-residual changes `network`, which `options` made.
+absl::Status CheckResidualBranches(const Flags& flags, models::ModelOptions options, const tools::Network& network) {
+  if (!options.zero_init_residual || tools::IsNetworkFile(flags.model)) return absl::OkStatus();
+  options.zero_init_residual = false;
+  ASSIGN_OR_RETURN(const tools::Network without, tools::OpenNetwork(flags.model, options));
+  if (tools::NetworkToJson(without) != tools::NetworkToJson(network)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--zero-init-residual: expected a network whose residual branches end in batch normalisation, found "
+                      "%s, which has none",
+                      network.graph.name));
+}
+
 // "; use another --width", where a flag makes the network another than the zoo's.
 std::string FlagsThatShape(const NetworkFlags& flags) {
   std::vector<std::string> names;
@@ -116,6 +128,7 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
   if (network.ok()) {
     RETURN_IF_ERROR(CheckGhostBatches(flags, network->graph));
+    RETURN_IF_ERROR(CheckResidualBranches(flags, options, *network));
     return network;
   }
   options.input_channels = options.input_size = 0;

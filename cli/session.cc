@@ -57,6 +57,13 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   return partition::NamedPlan(name, graph, {});  // which names there are
 }
 
+// A plan splits a micro-batch, of which messages know nothing but its size.
+absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
+  if (status.ok() || flags.accumulate == 1) return status;
+  return absl::Status(status.code(), absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d",
+                                                     status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
+}
+
 // Bytes as values of 0..1.
 program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
   const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
@@ -139,10 +146,18 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
                         flags.batch, flags.accumulate));
   }
   std::vector<partition::Candidate> judged;
-  ASSIGN_OR_RETURN(partition::Plan plan, flags.plan == partition::kAutoPlan
-                                             ? AutomaticPlan(flags, session, candidates != nullptr ? *candidates : judged)
-                                             : PlanOf(flags, session.graph));
-  session.plan = std::move(plan);
+  const bool is_auto = flags.plan == partition::kAutoPlan;
+  if (is_auto && flags.columns != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--columns: expected none beside --plan=auto, which chooses them itself, found %d; name another "
+                        "plan, or leave it out",
+                        flags.columns));
+  }
+  absl::StatusOr<partition::Plan> plan =
+      is_auto ? AutomaticPlan(flags, session, candidates != nullptr ? *candidates : judged) : PlanOf(flags, session.graph);
+  if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
+  session.plan = *std::move(plan);
+  RETURN_IF_ERROR(NoteMicroBatches(flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags))));
   const int64_t columns = ColumnsOf(session.plan.mesh);
   if (flags.columns != 0 && flags.columns != columns) {
     return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
@@ -172,7 +187,8 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
   if (!flags.mean.empty()) options.moments.mean = flags.mean;
   if (!flags.std.empty()) options.moments.std = flags.std;
   absl::StatusOr<std::unique_ptr<data::Pipeline>> stream = data::Pipeline::Create(std::move(samples), std::move(options));
-  if (stream.ok()) session.pixels = (*stream)->scaling();
+  if (!stream.ok()) return FieldAsFlag(FieldAsFlag(stream.status(), "mean"), "std");
+  session.pixels = (*stream)->scaling();
   return stream;
 }
 

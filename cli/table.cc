@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -229,8 +230,18 @@ absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowT
   return machine;
 }
 
+// Rows have an element type of their own, and what is simulated has the profile's kernels.
+void WarnOfWhatIsNotSimulated(const Flags& flags, const tools::RowTable& about) {
+  const auto is_of_dtype = [&](const tools::Row& row) { return row.dtype == engine::DTypeOf(flags.dtype); };
+  if (!absl::c_any_of(about.rows, is_of_dtype)) {
+    Warn(absl::StrFormat(
+        "--dtype=%s is of what is measured here, and no row is in it: rows are simulated in their own types", flags.dtype));
+  }
+}
+
 absl::StatusOr<Table> MakeTable(Flags flags) {
   ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
+  WarnOfWhatIsNotSimulated(flags, about);
   if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachineOfRows(flags, about));
   if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);

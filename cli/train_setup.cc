@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/optimizer.h"
 #include "data/no_split.h"
-#include "engine/error_context.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
 #include "partition/lower.h"
@@ -30,13 +31,18 @@ absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSe
   return Samples();
 }
 
-// Of weights for other classes: what the last layer with parameters had gives way to what it has been initialised with,
-// which is copied to `initial`.
-absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
+// Returns the names of the parameters that the last layer with parameters has.
+std::set<std::string> ParametersOfHead(const TrainSetup& run) {
   std::set<std::string> head;
   for (const program::Parameter& p : run.train_program.parameters) {
     if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
   }
+  return head;
+}
+
+// Gives the head of weights for other classes the values that it has been initialised with, which are copied to `initial`.
+absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
+  const std::set<std::string> head = ParametersOfHead(run);
   RETURN_IF_ERROR(engine::CopyState(run.train->loaded(), initial, kWeightsAlone));
   std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
   for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
@@ -84,8 +90,14 @@ absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
   if (flags.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
-  RETURN_IF_ERROR(
-      engine::WithContext(engine::WriteState(run.train->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  const absl::Status written = engine::WriteState(run.train->loaded(), engine::StateKind::kValue, weights.tensors);
+  if (!written.ok()) {
+    const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
+      return absl::StrContains(written.message(), absl::StrCat("\"", name, "\""));
+    });
+    const char* advice = is_of_head && !flags.replace_head ? "; --replace-head begins with a new last layer" : "";
+    return absl::Status(written.code(), absl::StrCat(flags.init, ": ", written.message(), advice));
+  }
   return engine::StartAverages(run.train->loaded());
 }
 

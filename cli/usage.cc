@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -44,14 +45,24 @@ std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>
   return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
 }
 
-// CLI11's word on a number, which it says of "1e3" and "64.5", too.
-std::string InWholeNumbers(const std::string& message) {
-  std::smatch parts;
-  if (!std::regex_match(message, parts, std::regex("(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)")))
-    return message;
-  return absl::StrFormat("%s: expected a whole number from %s to %s, found \"%s\"", parts[1].str(), parts[3].str(),
-                         parts[4].str(), parts[2].str());
+// What CLI11 says of a value, in our words: flag, expected, found.
+std::string OfAValue(const std::string& message) {
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      // It says so of "1e3" and "64.5", too.
+      {"(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)",
+       "$1: expected a whole number from $3 to $4, found \"$2\""},
+      {"(--[a-z-]+): (.*) not in \\{(.*)\\}", "$1: expected one of $3, found \"$2\""},
+      {"(--[a-z-]+): 1 required (.*) missing", "$1: expected a value behind it, found none"},
+      {"Could not convert: (--[a-z-]+) = (.*)", "$1: expected another kind of value, found \"$2\""}};
+  for (const auto& [theirs, ours] : kWords) {
+    const std::regex pattern(theirs);
+    if (std::regex_match(message, pattern)) return std::regex_replace(message, pattern, ours);
+  }
+  return message;
 }
+
+// The flag that a message begins with; empty if it begins with none.
+absl::string_view FlagOf(absl::string_view message) { return message.substr(0, message.find(':')); }
 
 // Takes the zeros before a number away, which CLI11 takes for a sign of octal digits; returns what is wrong, else "".
 std::string ReadDecimal(std::string& text) {
@@ -81,8 +92,18 @@ std::string FlagWithoutValue(const std::vector<std::string>& words) {
   return found == words.end() ? "" : *found;
 }
 
+bool IsOfFile(const CLI::ParseError& error, const std::vector<std::string>& words,
+              const std::vector<std::string>& words_and_file) {
+  const std::string message = OfAValue(error.what()), flag(FlagOf(message));
+  const auto has = [&](const std::vector<std::string>& all) {
+    return absl::c_any_of(
+        all, [&](absl::string_view word) { return absl::ConsumePrefix(&word, flag) && (word.empty() || word[0] == '='); });
+  };
+  return absl::StartsWith(flag, "--") && !has(words) && has(words_and_file);
+}
+
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::string message = InWholeNumbers(error.what());
+  std::string message = OfAValue(error.what());
   std::vector<std::string> known, commands;
   for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
   const CLI::App* const meant = CommandOf(app, words);

@@ -22,7 +22,7 @@ nlohmann::ordered_json ErrorsJson(const tools::VerifyErrors& e) {
 }
 
 void PrintReport(const tools::VerifyReport& report) {
-  std::printf("              largest error   bound\n");
+  std::printf("                      error   bound, of the tensor nearest its bound\n");
   auto line = [](const char* what, double error, double bound) {
     std::printf("  %-10s  %13.3g   %.3g\n", what, error, bound);
   };
@@ -105,7 +105,8 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
              {"kernels", flags.kernels},
              {"dtype", DTypeName(flags)},
              {"tolerance", ErrorsJson(report.tolerance)},
-             {"max_relative_error", ErrorsJson(report.error)},
+             {"error", ErrorsJson(report.error)},
+             {"max_relative_error", ErrorsJson(report.largest)},
              {"training_program_agrees", report.training_program_agrees},
              {"differing_copies", report.differing_copies},
              {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}});

@@ -392,11 +392,17 @@ class Comparison {
   }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
-    report_.error.*what = std::max(report_.error.*what, error);
-    report_.tolerance.*what = std::max(report_.tolerance.*what, bound);
-    if (!(error <= bound)) report_.ok = false;
-    if (error / bound > worst_part_ || report_.worst_tensor.empty()) {
-      worst_part_ = error / bound;
+    report_.largest.*what = std::max(report_.largest.*what, error);
+    const bool agrees = error <= bound;  // not where it is no number
+    report_.ok = report_.ok && agrees;
+    const double part = error == 0 ? 0 : agrees || error / bound > 1 ? error / bound : HUGE_VAL;
+    if (part > worst_part_.*what) {
+      worst_part_.*what = part;
+      report_.error.*what = error;
+      report_.tolerance.*what = bound;
+    }
+    if (part > worst_part_of_all_) {
+      worst_part_of_all_ = part;
       report_.worst_error = error;
       report_.worst_tensor = tensor;
       report_.worst_bound = bound;
@@ -460,8 +466,9 @@ class Comparison {
   std::optional<OwnErrors> own_errors_;    // of the step at hand
   std::vector<uint8_t> images_;
   std::vector<int32_t> labels_;
-  int64_t runs_ = 0;       // of steps, on all sides
-  double worst_part_ = 0;  // of its bound
+  int64_t runs_ = 0;                     // of steps, on all sides
+  VerifyErrors worst_part_{-1, -1, -1};  // of its bound, that an error was
+  double worst_part_of_all_ = -1;
   VerifyReport report_;
 };
 

@@ -48,9 +48,10 @@ struct VerifyReport {
   // (engine::LoadedProgram::GivesEqualBits).
   bool training_program_agrees = true;
   std::string differing_copies;  // of which tensor two devices hold copies that are not equal bits; else empty
-  VerifyErrors tolerance;        // the largest that was granted
-  VerifyErrors error;            // the largest that was found, relative
-  std::string worst_tensor;      // whose error is the largest part of what it was granted
+  // Of each kind the tensor whose error is the largest part of its bound: the error, relative, and the bound.
+  VerifyErrors error, tolerance;
+  VerifyErrors largest;  // errors, of whatever bounds
+  std::string worst_tensor;  // whose error is the largest part of what it was granted
   double worst_error = 0, worst_bound = 0;
   int64_t steps = 0;
   std::set<std::string> notes;  // of its Programs (engine::LoadedProgram::Notes)

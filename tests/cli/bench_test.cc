@@ -75,7 +75,7 @@ TEST_F(Command, BenchTransfersRefusesWhatMakesNoSense) {
   ExpectError("bench transfers -f 1", 2, {"--factor"});
   ExpectError("bench transfers -g 1", 2, {"--devices"});
   ExpectError("bench transfers --operation=all_refuse", 2, {"--operation", "all_refuse"});
-  ExpectError("bench transfers --dtype=bf16", 2, {"--dtype: bf16 not in {fp32}"});
+  ExpectError("bench transfers --dtype=bf16", 2, {"--dtype: expected one of fp32, found \"bf16\""});
 }
 
 TEST_F(Command, BenchIsAGroup) {

@@ -69,7 +69,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   }
   ExpectError(absl::StrCat("train --config=", In("none")), 66, {In("none")});
   Write("run.toml", "model = \"lenet\"\nbatch = \"many\"\n");
-  ExpectError(absl::StrCat("train ", Flag()), 2, {"--batch", "many"});
+  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: --batch", "many"});
   Write("run.toml", "batch = 3\n");
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
 }

@@ -28,6 +28,9 @@ TEST_F(FineTuning, AllButTheLastLayerIsTakenAndThatIsBegunAnew) {
   const std::vector<engine::NamedTensor> fresh = Weights("fresh", other);
   const std::vector<engine::NamedTensor> tuned = Weights("tuned", absl::StrCat(other, "--replace-head --init=", In("ten")));
   ASSERT_EQ(tuned.size(), ten.size());
+  ExpectError(absl::StrCat("train --model=two_column --data=synthetic --channels=1 --input-size=8 --width=0.25 ", other,
+                           "--init=", In("ten")),
+              65, {In("ten"), "expected shape", "--replace-head begins with a new last layer"});
   int anew = 0;
   for (size_t i = 0; i < tuned.size(); ++i) {
     const bool is_head = ten[i].shape != tuned[i].shape;
