@@ -309,11 +309,11 @@ class Training {
       return NotFiniteInTraining(absl::StrCat("step ", step + 1), result);
     report_.skipped_steps += result.is_gate_closed;
     skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
-    if (skipped_in_a_row_ == std::min(options_.steps, kMostSkippedInARow)) {
+    // A run that goes on has had other steps.
+    const bool are_all = options_.from.step == 0 && skipped_in_a_row_ == options_.steps;
+    if (are_all || skipped_in_a_row_ == kMostSkippedInARow) {
       return NotFiniteInTraining(
-          absl::StrFormat("%s %d steps were skipped; in the last", skipped_in_a_row_ == options_.steps ? "all" : "the last",
-                          skipped_in_a_row_),
-          result);
+          absl::StrFormat("%s %d steps were skipped; in the last", are_all ? "all" : "the last", skipped_in_a_row_), result);
     }
     report_.losses.push_back(result.loss);
     if (step == copied_before_) AddHeldUp();

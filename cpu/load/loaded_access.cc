@@ -41,7 +41,7 @@ absl::Status CpuProgram::ReadHeld(BufferId buffer, absl::Span<char> bytes) const
   return ReadLogical(member.view, copy.data(), resources_.engine, bytes);
 }
 
-// Not on a lane of the device, which may be at work.
+// Reads on a thread of its own, since the lanes of the device may be at work.
 absl::Status CpuProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) const {
   absl::Status status = engine::CheckLogicalAccess(program_, buffer, bytes.size());
   if (!status.ok()) return status;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/sum_plan.h"
@@ -107,8 +108,9 @@ class TransferKernel : public Kernel {
 
   absl::Status Run(int64_t) override {
     if (!meeting_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
+    // Those who have met come to part, also where a move finds no memory, and throws.
+    const absl::Cleanup part = [this] { meeting_->rendezvous.Part(); };
     for (const Move& move : moves_) RunMove(move, meeting_->data);
-    meeting_->rendezvous.Part();
     return absl::OkStatus();
   }
 
@@ -204,7 +206,7 @@ std::vector<std::vector<Move>> Shares(const Places& places, absl::Span<const Pla
   return moves;
 }
 
-// By member.
+// Returns the moves of a collective, by member.
 std::vector<std::vector<Move>> MovesOf(const Places& places, const Collective& what) {
   const auto of_each = [&](const auto& moves_of) {
     std::vector<std::vector<Move>> moves;

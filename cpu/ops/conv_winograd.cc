@@ -64,7 +64,7 @@ struct Group {
   int64_t size, stride;  // of the window, in pixels
   int64_t window, tile;  // in pixels, or squares
 
-  // Of a convolution of `from` to `to`, or back.
+  // Makes the geometry of one group of a convolution of `from` to `to`, or of its gradient.
   Group(const View& from, const View& to, int64_t groups, const Window& of, int64_t tile)
       : count(groups),
         inputs(BlocksOf(from.shape, of.stride_h) / groups),
@@ -307,8 +307,8 @@ struct TiledGradient {
     }
   }
 
-  // Of `count` tiles from number `first` of those at hand on, each of which `point` factors lie behind the point before:
-  // joins their rows, of which a last one without another is joined with zeros.
+  // Joins the rows of `count` tiles, from number `first` of those at hand on, in pairs, and a last odd row with zeros; a
+  // point lies `point` factors behind the one before.
   void JoinTiles(int64_t first, int64_t count, int64_t blocks, int64_t point, Factor* tiles_at_hand) const {
     if constexpr (kTogether == 1) return;
     for (int64_t p = 0; p < group.points(); ++p) {
@@ -409,7 +409,8 @@ bool MultipliesLess(const Window& window, const Shape& y) {
              3 * y[2] * y[3] * window.size_h * window.size_w;
 }
 
-// Those that take less time than oneDNN's direct ones in bf16: docs/performance.md has the bounds. Halves take twice the
+// Returns how to multiply so that it takes less time than oneDNN's direct kernels in bf16; docs/performance.md has the
+// bounds. Halves take twice the
 // transformations, which many channels are worth; weights of more floats come from memory.
 Products ProductsOfBf16(const Window& window, int64_t inputs, int64_t outputs, const Shape& y) {
   constexpr int64_t kFewest = 32, kMostOfFloats = 384, kFewestOfHalves = 160;

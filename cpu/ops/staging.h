@@ -10,19 +10,19 @@
 
 namespace colonnade::cpu {
 
-// What `prepare` makes of `context` with every operand in its natural layout (view.h), or with every image in rows, with
-// copies around it where operands are not; those are added to context.added_reorders. Use `weights`, if there is one, may
-// have any dense layout.
+// Prepares a kernel by `prepare`, of `context` with every operand in its natural layout (view.h), or with every image in
+// rows, and puts copies around it where operands are not; those are added to context.added_reorders. Use `weights`, if there
+// is one, may have any dense layout.
 PreparedKernel PrepareStaged(const TaskContext& context, int weights,
                              absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
-// What `prepare` makes of `context` with every operand in a dense layout, each in its own.
+// Does the same with every operand in a dense layout, each in its own.
 PreparedKernel PrepareDense(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
-// What `prepare` makes of `context` with every operand row-major, likewise; also of those in a layout of oneDNN's choice.
+// Does the same with every operand row-major, also of those in a layout of oneDNN's choice.
 PreparedKernel PrepareInRows(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
-// What `prepare` makes of `context` with every operand in bf16 as f32, likewise: what it writes is rounded once, behind it.
+// Does the same with every operand in bf16 as f32; what the kernel writes is rounded once, behind it.
 PreparedKernel PrepareInF32(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
 }  // namespace colonnade::cpu

@@ -357,6 +357,9 @@ void AddConvs(std::vector<OpCase>& cases) {
   cases.push_back(Conv("5_to_7_four_pads", {2, 5, 8, 6}, 7, {3, 5, 1, 2, 2, 0, 1, 3}, 1, bias));
   cases.push_back(Conv("32_to_32_groups_2_four_pads", {2, 32, 5, 6}, 32, {3, 2, 1, 1, 0, 1, 2, 0}, 2, bias));
   cases.push_back(Conv("3_to_16_stride_4_four_pads", {2, 3, 18, 21}, 16, {5, 5, 4, 4, 1, 2, 3, 0}, 1, bias_relu));
+  cases.push_back(Conv("16_to_32_narrower_than_the_stride", {2, 16, 1, 1}, 32, Square(3, 2, 1)));
+  cases.push_back(Conv("16_to_32_narrower_than_a_stride_of_3", {2, 16, 2, 2}, 32, Square(3, 3, 1)));
+  cases.push_back(Conv("16_to_32_narrower_than_a_stride_of_4", {2, 16, 3, 3}, 32, Square(3, 4, 1)));
   cases.push_back(Conv("1_to_16_padded_by_17", {1, 1, 60, 60}, 16, {36, 20, 4, 4, 17, 17, 17, 17}));
   cases.push_back(Conv("64_to_8_groups_2_of_1x1", {1, 64, 4, 4}, 8, Square(1), 2, bias));
   cases.push_back(Conv("1_to_6_by_rows", {3, 1, 28, 28}, 6, Square(5, 1, 2), 1, bias_relu));
