@@ -34,7 +34,7 @@ class CalibrationTime {
   absl::Duration Expected(size_t run, int slices) const;
   // What this run and all behind it will take.
   absl::Duration Left(size_t run, absl::Duration passed) const;
-  // What a run took that has ended.
+  // Takes note of what a run took that has ended.
   void Add(size_t run, absl::Duration loading, int slices, absl::Duration running);
 
   const std::vector<CalibrationRun>& runs() const { return runs_; }

@@ -245,7 +245,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
   return first;
 }
 
-// Else the next --resume would go on from what this run has turned its back on.
+// Refuses later checkpoints in the folder: the next --resume would go on from what this run has abandoned.
 absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
   if (!saves()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));

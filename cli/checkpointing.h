@@ -59,7 +59,7 @@ class Checkpointing {
   absl::StatusOr<engine::StateCopy*> BeginCopy();
   // Begins to write the copy, which is the state after `step` steps.
   void Save(int64_t step);
-  // Both, of the last step of a run, unless it is there already.
+  // Copies and writes the state after the last step of a run, unless that checkpoint is there already.
   absl::Status SaveLast(int64_t step, const engine::LoadedProgram& loaded);
   // Waits for the one that was begun last, and tells what became of it.
   absl::Status Finish();

@@ -316,8 +316,8 @@ void AddTransferFlags(CLI::App& app, BackendFlags& flags) {
       ->group(kMachineGroup);
 }
 
-void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
-  const std::string group = "Optimiser";
+// The rule by which parameters are updated, and its numbers.
+void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   std::vector<std::string> optimizers;
   for (program::SgdForm form : program::kSgdForms) optimizers.emplace_back(program::Name(form));
   optimizers.insert(optimizers.end(), {"lars", "adamw"});
@@ -351,6 +351,10 @@ void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
   app.add_option("--epsilon", flags.epsilon, "adamw: term added to the denominator (default: 1e-08)")
       ->check(Number(1e-30, kNoLimit))
       ->group(group);
+}
+
+// Which gradients are used, of which parameters, and what is kept of those.
+void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
       ->check(Number(0, kNoLimit))
       ->group(group);
@@ -381,6 +385,9 @@ void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
       ->check(CLI::Range(int64_t{1}, int64_t{1024}))
       ->capture_default_str()
       ->group(group);
+}
+
+void AddScheduleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
                  "onecycle, over all steps (default: the model's, whose steps are those of a batch of 64)")
@@ -393,6 +400,13 @@ void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
   app.add_option("--base-batch", flags.base_batch, "batch size that --lr is meant for: the rate is scaled by --batch / this")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->group(group);
+}
+
+void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
+  const std::string group = "Optimiser";
+  AddUpdateRuleFlags(app, group, flags);
+  AddUpdateScopeFlags(app, group, flags);
+  AddScheduleFlags(app, group, flags);
 }
 
 void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {

@@ -43,6 +43,31 @@ void KeepFreedPages() {
   mallopt(M_TRIM_THRESHOLD, -1);
 }
 
+// Checks that the host has room for the plan's two Programs, each on a backend of its own, and for its own copies; what the
+// single device takes comes on top.
+absl::Status CheckMemoryOfVerify(const Flags& flags, const Session& session) {
+  ASSIGN_OR_RETURN(program::Program program,
+                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
+  return CheckMemory(flags, session, {&program}, /*backends=*/2,
+                     {tools::HostBytesOfVerify(program), "copies of the state in double, which are compared"});
+}
+
+nlohmann::ordered_json VerifyJson(const Flags& flags, const Session& session, const tools::VerifyReport& report) {
+  return {{"ok", report.ok},
+          {"model", session.graph.name},
+          {"plan", session.plan.name},
+          {"devices", session.plan.mesh.device_count()},
+          {"steps", report.steps},
+          {"kernels", flags.kernels},
+          {"dtype", DTypeName(flags)},
+          {"tolerance", ErrorsJson(report.tolerance)},
+          {"error", ErrorsJson(report.error)},
+          {"max_relative_error", ErrorsJson(report.largest)},
+          {"training_program_agrees", report.training_program_agrees},
+          {"differing_copies", report.differing_copies},
+          {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}};
+}
+
 }  // namespace
 
 absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
@@ -59,23 +84,16 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     PrintSession(flags, session, backend);
     Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   };
-  // The plan's two Programs, each on a backend of its own, and the host's copies; what the single device takes comes on top.
-  const auto check_memory = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(program::Program program,
-                     partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
-    return CheckMemory(flags, session, {&program}, /*backends=*/2,
-                       {tools::HostBytesOfVerify(program), "copies of the state in double, which are compared"});
-  };
   if (DTypeOf(flags) == program::DType::kF64) {
     print("cpu");
-    RETURN_IF_ERROR(check_memory());
+    RETURN_IF_ERROR(CheckMemoryOfVerify(flags, session));
   }
   // The first backend says what it is.
   const auto make_backend = [&](int devices) -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, OpenBackend(flags, devices, flags.threads_per_device));
     print(backend->name());
     if (devices == 1 && backend->name() == "cpu") {
-      RETURN_IF_ERROR(check_memory());
+      RETURN_IF_ERROR(CheckMemoryOfVerify(flags, session));
     }
     return backend;
   };
@@ -97,19 +115,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     PrintReport(report);
     return absl::OkStatus();
   }
-  PrintJson({{"ok", report.ok},
-             {"model", session.graph.name},
-             {"plan", session.plan.name},
-             {"devices", session.plan.mesh.device_count()},
-             {"steps", report.steps},
-             {"kernels", flags.kernels},
-             {"dtype", DTypeName(flags)},
-             {"tolerance", ErrorsJson(report.tolerance)},
-             {"error", ErrorsJson(report.error)},
-             {"max_relative_error", ErrorsJson(report.largest)},
-             {"training_program_agrees", report.training_program_agrees},
-             {"differing_copies", report.differing_copies},
-             {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}});
+  PrintJson(VerifyJson(flags, session, report));
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Data sets by name or path.
+// Data sets that are read into memory whole, by name or path; formats.h opens those of any format.
 //
 //   digits      1,797 real 8x8 digits that are part of the program (data/digits/README.md)
 //   synthetic   random images of any shape, whose mean depends on their class

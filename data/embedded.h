@@ -1,4 +1,5 @@
-// Files that are part of the program: the digits data set (data/digits/README.md says where it is from).
+// A file that is part of the program, and those of the digits data set (data/digits/README.md says where they are from).
+// tools/machines.h and tools/rows.h have others.
 #ifndef COLONNADE_DATA_EMBEDDED_H_
 #define COLONNADE_DATA_EMBEDDED_H_
 

@@ -92,7 +92,7 @@ void NoteUnlisted(const std::vector<RecordPlace>& places, int64_t file_bytes, st
                                   listed, file_bytes));
 }
 
-// Of a file's undamaged records those that the index has; how many it has besides.
+// Keeps those of a file's undamaged records that the index lists, and notes how many it does not.
 int64_t KeepListed(const std::vector<int64_t>& offsets, std::vector<RecordPlace>& places, std::vector<std::string>& notes) {
   const size_t unlisted = std::erase_if(places, [&offsets](const RecordPlace& place) {
     return !std::binary_search(offsets.begin(), offsets.end(), place.offset);

@@ -79,7 +79,7 @@ class LaneLists {
   std::map<std::pair<int, int>, int> common_;
 };
 
-// By set, whether it never runs beside another that takes one of its resources, nor beside itself.
+// Returns, by set, whether it never runs beside another that takes one of its resources, nor beside itself.
 std::vector<bool> RunAlone(const std::vector<FlowSet>& sets) {
   LaneLists lists;
   absl::flat_hash_map<int, int> lanes_on;  // of a resource: the list in common to all sets that take it

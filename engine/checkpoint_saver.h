@@ -33,7 +33,8 @@ class CheckpointSaver {
   // nothing is written, and the result is OutOfRange naming parameter and element. REQUIRES: none is being written.
   void Begin(const Manifest& manifest);
 
-  // What became of the checkpoint that was begun, once; nothing where none was begun or, of Poll, it is still being written.
+  // Return, once, what became of the checkpoint that was begun last; nothing where none was begun. Poll returns nothing
+  // while it is being written, too; Await waits.
   std::optional<SavedCheckpoint> Poll();
   std::optional<SavedCheckpoint> Await();
 

@@ -282,7 +282,7 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
   return -1;
 }
 
-void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once, Way& way) const {
+void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once, CollectiveSchedule& schedule) const {
   double longest = 0;
   absl::flat_hash_map<int, double> load, engines;  // of few of them, where a group is small and the machine is not
   for (const Phase& phase : at_once) {
@@ -298,33 +298,35 @@ void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once,
       longest = std::max(longest, alone);
       latency = std::max(latency, hops * phase.hops);
     }
-    way.latency_sec += latency;
-    way.sec_per_byte += MemorySeconds(3 * phase.summed_bytes);
+    schedule.latency_sec += latency;
+    schedule.sec_per_byte += MemorySeconds(3 * phase.summed_bytes);
   }
-  way.sec_per_byte += longest;
+  schedule.sec_per_byte += longest;
 }
 
-std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
-                                            std::vector<int> group, int root) const {
+std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind,
+                                            const CollectiveSchedule& schedule, std::vector<int> group, int root) const {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
   if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
-  if (way.form == Way::Form::kSeveralRings) return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
-  if (way.form == Way::Form::kInSwitch)
+  if (schedule.form == CollectiveSchedule::Form::kSeveralRings)
+    return {BesideEachOther(kind, RingsOf(routes, group), /*bytes=*/1)};
+  if (schedule.form == CollectiveSchedule::Form::kInSwitch)
     return AllReduceInSwitch(group, /*operand_bytes=*/1, machine_.switch_bytes_per_sec.value);
-  if (way.form == Way::Form::kInNodes) return AllReduceInNodes(way.algorithm, NodesOf(routes, group));
-  if (way.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
-  return PhasesOf(kind, way.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
+  if (schedule.form == CollectiveSchedule::Form::kInNodes)
+    return AllReduceInNodes(schedule.algorithm, NodesOf(routes, group));
+  if (schedule.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
+  return PhasesOf(kind, schedule.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
 }
 
-CostModel::Way CostModel::Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group,
-                                int root) const {
-  const std::vector<Phase> phases = PhasesOfAByte(routes, kind, way, group, root);
-  for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) AddPhases(routes, at_once, way);
-  return way;
+CostModel::CollectiveSchedule CostModel::Timed(const Routes& routes, program::CollectiveKind kind,
+                                               CollectiveSchedule schedule, const std::vector<int>& group, int root) const {
+  const std::vector<Phase> phases = PhasesOfAByte(routes, kind, schedule, group, root);
+  for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) AddPhases(routes, at_once, schedule);
+  return schedule;
 }
 
-std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::CollectiveKind kind,
-                                              const std::vector<int>& group, int root) const {
+std::vector<CostModel::CollectiveSchedule> CostModel::SchedulesFor(const Routes& routes, program::CollectiveKind kind,
+                                                                   const std::vector<int>& group, int root) const {
   std::vector<CollectiveAlgorithm> algorithms = {machine_.collectives};
   if (machine_.collectives == CollectiveAlgorithm::kFastest) {
     algorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect};
@@ -332,30 +334,33 @@ std::vector<CostModel::Way> CostModel::WaysOf(const Routes& routes, program::Col
       return SendsBetweenAll(kind, algorithm) && group.size() > kMostMembersOfDirect;
     });
   }
-  std::vector<Way> ways;
+  std::vector<CollectiveSchedule> schedules;
   for (CollectiveAlgorithm algorithm : algorithms) {
-    const Way way = Timed(routes, kind, {.algorithm = algorithm}, group, root);
-    ways.push_back(way);
+    const CollectiveSchedule schedule = Timed(routes, kind, {.algorithm = algorithm}, group, root);
+    schedules.push_back(schedule);
     const bool may_be_several = algorithm == CollectiveAlgorithm::kRing && GoesRound(kind) && group.size() > 2;
     if (!may_be_several || machine_.copy_engines > 0) continue;
-    const Way several = Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kSeveralRings}, group, root);
-    if (several.sec_per_byte < kClearlyLess * way.sec_per_byte) ways.push_back(several);
+    const CollectiveSchedule several =
+        Timed(routes, kind, {.algorithm = algorithm, .form = CollectiveSchedule::Form::kSeveralRings}, group, root);
+    if (several.sec_per_byte < kClearlyLess * schedule.sec_per_byte) schedules.push_back(several);
   }
   const bool may_choose = machine_.collectives == CollectiveAlgorithm::kFastest && machine_.copy_engines == 0 &&
                           kind == program::CollectiveKind::kAllReduce;
   if (may_choose && IsOnOneSwitch(routes, group, machine_.switch_bytes_per_sec.value)) {
-    ways.push_back(Timed(routes, kind, {.form = Way::Form::kInSwitch}, group, root));
+    schedules.push_back(Timed(routes, kind, {.form = CollectiveSchedule::Form::kInSwitch}, group, root));
   }
-  if (!may_choose || NodesOf(routes, group).empty()) return ways;
+  if (!may_choose || NodesOf(routes, group).empty()) return schedules;
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree}) {
-    ways.push_back(Timed(routes, kind, {.algorithm = algorithm, .form = Way::Form::kInNodes}, group, root));
+    schedules.push_back(
+        Timed(routes, kind, {.algorithm = algorithm, .form = CollectiveSchedule::Form::kInNodes}, group, root));
   }
-  return ways;
+  return schedules;
 }
 
-const CostModel::Way& CostModel::FastestOf(const std::vector<Way>& ways, double bytes) {
-  return *std::min_element(ways.begin(), ways.end(),
-                           [&](const Way& a, const Way& b) { return a.Seconds(bytes) < b.Seconds(bytes); });
+const CostModel::CollectiveSchedule& CostModel::FastestOf(const std::vector<CollectiveSchedule>& schedules, double bytes) {
+  return *std::min_element(
+      schedules.begin(), schedules.end(),
+      [&](const CollectiveSchedule& a, const CollectiveSchedule& b) { return a.Seconds(bytes) < b.Seconds(bytes); });
 }
 
 double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKind kind, int members, double bytes) const {
@@ -364,7 +369,7 @@ double CostModel::CollectiveSeconds(const Routes& routes, program::CollectiveKin
   if (measured >= 0) return measured;
   std::vector<int> devices(std::min(members, machine_.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
-  return machine_.launch_sec.value + FastestOf(WaysOf(routes, kind, devices, /*root=*/0), bytes).Seconds(bytes);
+  return machine_.launch_sec.value + FastestOf(SchedulesFor(routes, kind, devices, /*root=*/0), bytes).Seconds(bytes);
 }
 
 }  // namespace colonnade::engine

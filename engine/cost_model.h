@@ -67,18 +67,19 @@ class CostModel {
   // engines, an all-reduce may also run in three phases (each node reduces to parts, each part is reduced between the nodes,
   // each node gathers the whole, each phase in pieces behind the one before), or in the switch that joins the devices, where
   // that adds.
-  struct Way {
+  struct CollectiveSchedule {
     enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes
     Form form = Form::kOne;
     double latency_sec = 0, sec_per_byte = 0;  // with nothing beside it; without the first piece of a transfer in pieces
     double Seconds(double bytes) const { return latency_sec + sec_per_byte * bytes; }
   };
-  std::vector<Way> WaysOf(const Routes& routes, program::CollectiveKind kind, const std::vector<int>& group, int root) const;
-  // Returns the first of the fastest ways for `bytes`. REQUIRES: `ways` is not empty.
-  static const Way& FastestOf(const std::vector<Way>& ways, double bytes);
+  std::vector<CollectiveSchedule> SchedulesFor(const Routes& routes, program::CollectiveKind kind,
+                                               const std::vector<int>& group, int root) const;
+  // Returns the first of the fastest schedules for `bytes`. REQUIRES: `schedules` is not empty.
+  static const CollectiveSchedule& FastestOf(const std::vector<CollectiveSchedule>& schedules, double bytes);
   // Returns what a collective of `group` moves for each byte of an operand.
-  std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const Way& way,
+  std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const CollectiveSchedule& schedule,
                                    std::vector<int> group, int root) const;
   // Returns the seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long
   // as its busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.
@@ -87,8 +88,9 @@ class CostModel {
  private:
   const OpRate* RateOf(const std::string& op) const;
   double RateAt(const OpRate& op, const OpShape& shape) const;
-  void AddPhases(const Routes& routes, absl::Span<const Phase> at_once, Way& way) const;
-  Way Timed(const Routes& routes, program::CollectiveKind kind, Way way, const std::vector<int>& group, int root) const;
+  void AddPhases(const Routes& routes, absl::Span<const Phase> at_once, CollectiveSchedule& schedule) const;
+  CollectiveSchedule Timed(const Routes& routes, program::CollectiveKind kind, CollectiveSchedule schedule,
+                           const std::vector<int>& group, int root) const;
 
   const Machine& machine_;
   const int devices_;

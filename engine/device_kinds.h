@@ -13,7 +13,7 @@ namespace colonnade::engine {
 
 class DeviceKinds {
  public:
-  // Of the devices between which `routes`, which must outlive the result, are.
+  // Makes the kinds of the devices between which `routes` are, which must outlive the result.
   DeviceKinds(const Machine& machine, const Routes& routes) : slowness_(machine.Slowness()), routes_(routes) {}
 
   // Returns a number that is equal for groups whose members, one by one, compute as fast and have like routes: those between

@@ -47,7 +47,7 @@ bool Execution::Run() {
   return true;
 }
 
-// To the next event, and what follows from it. While time stands still flows need no rates.
+// Advances to the next event and does what follows from it. While time stands still flows need no rates.
 bool Execution::Advance() {
   const double fixed = clock_.NextEnd(now_);
   if (fixed > now_ && running_flows_.NextEnd() < fixed) {

@@ -17,14 +17,14 @@ class JobClock {
   // `cores`: that are shared; 0: each job has its own.
   JobClock(double cores, size_t jobs) : cores_(cores), end_of_(jobs) {}
 
-  // More jobs run from now on (or fewer: less than 0), which want so many cores.
+  // Adds so many cores (of jobs that have ended: less than 0) to those that running jobs want.
   void Demand(double now, double cores);
 
   // The part of `job` that begins now takes so many seconds, at full speed.
   void Start(double now, int job, double seconds);
   // What is left of the part of `job` takes `factor` times as long.
   void Stretch(double now, int job, double factor);
-  // At full speed.
+  // Returns what is left of the part of `job`, in seconds at full speed.
   double SecondsLeft(double now, int job);
 
   // When the next part ends, if nothing changes until then; infinity where none runs.

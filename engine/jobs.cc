@@ -167,22 +167,26 @@ class JobMaker {
     const absl::Span<const Devices> alike = stands_.MeetingsLike(group);
     Job job = JobOf(meeting, alike);
     if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
-    const auto [ways, is_new] = ways_.try_emplace({collective.kind, collective.group, collective.root});
-    if (is_new) ways->second = WaysOf(collective, group, alike);
-    AddLegs(legs_.OfCollective(collective, CostModel::FastestOf(ways->second, bytes), alike), bytes, job);
+    const auto [schedules, is_new] = schedules_.try_emplace({collective.kind, collective.group, collective.root});
+    if (is_new) schedules->second = SchedulesFor(collective, group, alike);
+    AddLegs(legs_.OfCollective(collective, CostModel::FastestOf(schedules->second, bytes), alike), bytes, job);
     return job;
   }
 
-  // The ways of a group that each group like it has, too: groups that do alike may lie on the nodes in other numbers.
-  std::vector<CostModel::Way> WaysOf(const program::Collective& collective, const Devices& group,
-                                     absl::Span<const Devices> alike) const {
-    std::vector<CostModel::Way> ways = cost_.WaysOf(routes_, collective.kind, group, collective.root);
-    const auto is_in_nodes = [](const CostModel::Way& way) { return way.form == CostModel::Way::Form::kInNodes; };
+  // The schedules of a group that each group like it has, too: groups that do alike may lie on the nodes in other numbers.
+  std::vector<CostModel::CollectiveSchedule> SchedulesFor(const program::Collective& collective, const Devices& group,
+                                                          absl::Span<const Devices> alike) const {
+    std::vector<CostModel::CollectiveSchedule> schedules =
+        cost_.SchedulesFor(routes_, collective.kind, group, collective.root);
+    const auto is_in_nodes = [](const CostModel::CollectiveSchedule& schedule) {
+      return schedule.form == CostModel::CollectiveSchedule::Form::kInNodes;
+    };
     const auto lacks_nodes = [&](const Devices& other) { return NodesOf(routes_, other).empty(); };
-    if (std::any_of(ways.begin(), ways.end(), is_in_nodes) && std::any_of(alike.begin(), alike.end(), lacks_nodes)) {
-      std::erase_if(ways, is_in_nodes);
+    if (std::any_of(schedules.begin(), schedules.end(), is_in_nodes) &&
+        std::any_of(alike.begin(), alike.end(), lacks_nodes)) {
+      std::erase_if(schedules, is_in_nodes);
     }
-    return ways;
+    return schedules;
   }
 
   Job JobOf(const Meeting& meeting, absl::Span<const Devices> alike) const {
@@ -210,7 +214,7 @@ class JobMaker {
   const Task* last_ = nullptr;  // of which seconds_ is the cost
   double seconds_ = 0;
   // By kind, index of the group, and root.
-  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int>, std::vector<CostModel::Way>> ways_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int>, std::vector<CostModel::CollectiveSchedule>> schedules_;
   LegMaker legs_;
 };
 

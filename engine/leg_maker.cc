@@ -61,14 +61,15 @@ const LegsOfAByte& LegMaker::OfExchange(absl::Span<const Devices> pairs, double 
   return known->second = LegsOf({phase});
 }
 
-const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective, const CostModel::Way& way,
-                                          absl::Span<const Devices> groups) {
-  const auto [known, is_new] = of_collectives_.try_emplace(
-      {collective.kind, collective.group, collective.root, static_cast<int>(way.algorithm), static_cast<int>(way.form)});
+const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
+                                          const CostModel::CollectiveSchedule& schedule, absl::Span<const Devices> groups) {
+  const auto [known, is_new] =
+      of_collectives_.try_emplace({collective.kind, collective.group, collective.root, static_cast<int>(schedule.algorithm),
+                                   static_cast<int>(schedule.form)});
   if (!is_new) return known->second;
   std::vector<Phase> phases;
   for (const Devices& group : groups) {
-    const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, way, group, collective.root);
+    const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, schedule, group, collective.root);
     for (size_t i = 0; i < more.size(); ++i) {
       if (i < phases.size()) {
         AddFlowsOf(more[i], phases[i]);

@@ -20,7 +20,7 @@ namespace colonnade::engine {
 struct LegOfAByte {
   Leg leg;
   double summed_sec = 0;  // seconds for each byte, before the flows
-  // Of what is staged in pieces, for each kind of flow: what its first half takes for each byte, and for a piece.
+  // The time of the first half of one kind of flow that is staged in pieces: for each byte, and at most for a piece.
   struct FirstPiece {
     double sec_per_byte = 0, most_sec = 0;
     bool operator==(const FirstPiece&) const = default;
@@ -46,7 +46,7 @@ class LegMaker {
   // An exchange of each of these pairs, whose members send so many bytes for each of the larger.
   const LegsOfAByte& OfExchange(absl::Span<const Devices> pairs, double first_sends, double second_sends);
   // A collective of each of these groups, of which the program's is the first to be asked for.
-  const LegsOfAByte& OfCollective(const program::Collective& collective, const CostModel::Way& way,
+  const LegsOfAByte& OfCollective(const program::Collective& collective, const CostModel::CollectiveSchedule& schedule,
                                   absl::Span<const Devices> groups);
 
  private:

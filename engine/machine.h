@@ -119,11 +119,12 @@ struct Machine {
   Quantity memory_bytes_per_sec;         // achieved by one device at work
   Quantity peak_memory_bytes_per_sec;    // what it cannot exceed, by its data sheet; 0: unknown
   Quantity shared_memory_bytes_per_sec;  // by all together; 0: each has its own
-  Quantity launch_sec;                   // of each task
+  Quantity launch_sec;                   // added to each task
   Quantity handoff_sec;                  // extra launch delay when a task's lane was idle and it waited for another lane
-  // How much longer the slower of two devices takes than one, as a part of compute; devices that meet wait for it.
+  // At least 0: the slower of two devices takes (1 + skew) times as long as one on the average, and devices that meet wait
+  // for it; of more devices, see cost_model.h.
   Quantity skew;
-  // How much longer compute, launches included, takes while its device takes part in a transfer, as a part.
+  // At least 0: compute, launches included, takes (1 + overlap_slowdown) times as long beside a transfer of its device.
   Quantity overlap_slowdown;
   std::vector<OpRate> ops;
   // Between devices.

@@ -20,7 +20,8 @@ namespace {
 using program::Program;
 using program::Task;
 
-// What of the time of a device, whose tasks are these, between `begin` and `end` went where, over all steps.
+// Splits the time of one device from `begin` to `end`, whatever steps its tasks belong to, into compute, exposed
+// communication, input wait and idle.
 Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<std::vector<TaskTime>>& steps,
                        absl::Duration begin, absl::Duration end) {
   Trace window;

@@ -6,6 +6,14 @@
 // input has a rate, it makes one batch after the other, and the loads of a step begin when its batch is there. The host
 // enqueues a step when it has ended its work for the step before and the step `steps_in_flight` earlier has ended.
 //
+// From a Program to seconds:
+//   task(s) → Job: starts and ends as one, be it a computation, a transfer or the host's work        jobs.h
+//   transfer → CollectiveSchedule: the algorithm and the form that are fastest for its bytes        cost_model.h
+//            → phases: flows between devices, by the published algorithms                           transfer_phases.h
+//            → legs: the same flows on routes, joined where they have one rate                      leg_maker.h
+//   flows share links by max-min fairness                                                           fair_share.h,
+//   running_flows.h
+//
 // Exact on cases that one can compute by hand; deterministic; one thread.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
 #define COLONNADE_ENGINE_SIMULATOR_H_

@@ -57,7 +57,7 @@ Phase SumAtRoot(const std::vector<int>& members, double bytes) {
   return phase;
 }
 
-// Up a binary tree whose root is the first member, in pieces, so that all edges are at work at once.
+// Returns a reduction up a binary tree whose root is the first member, in pieces, so that all edges are at work at once.
 Phase TreePhase(const std::vector<int>& members, double bytes) {
   Phase phase{.flows = {}, .hops = CeilLog2(members.size())};
   for (size_t m = 1; m < members.size(); ++m) phase.flows.push_back({members[m], members[(m - 1) / 2], bytes});
@@ -71,7 +71,7 @@ Phase LinePhase(const std::vector<int>& members, double bytes) {
   return phase;
 }
 
-// To the server and from it, in pieces, so that sums come back while operands still go.
+// Returns a way to the server and back, in pieces, so that sums come back while operands still go.
 Phase ThroughServer(const std::vector<int>& members, double sent_bytes, double received_bytes) {
   Phase phase{.flows = {}, .hops = 2};
   for (int member : members) {

@@ -1,4 +1,12 @@
-// The images that the host provides: no parameters, no gradient.
+// The images that the host provides.
+//
+//   y [n,C,H,W], loaded in each placement that a layer needs
+//
+// Backward   none: the gradient of images is never computed, and there are no parameters.
+// Cost       a copy from the host; where images are bytes, also the op Normalise (program/op.h).
+// Strategies none of its own: plans do not name it.
+// Errors     InvalidArgument where an extent is not positive.
+// Numerics   exact; bytes are scaled and rounded once, to the type of the activations.
 #ifndef COLONNADE_LAYERS_INPUT_H_
 #define COLONNADE_LAYERS_INPUT_H_
 

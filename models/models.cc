@@ -9,6 +9,34 @@
 #include "program/status_macros.h"
 
 namespace colonnade::models {
+namespace {
+
+// A network for 1,000 classes of images of 224 pixels.
+ModelInfo ForImages(const char* name, const char* description, double learning_rate, double weight_decay,
+                    decltype(ModelInfo::build) build) {
+  return {.name = name,
+          .description = description,
+          .input_size = 224,
+          .classes = 1000,
+          .learning_rate = learning_rate,
+          .weight_decay = weight_decay,
+          .build = build};
+}
+
+ModelInfo WithHeads(ModelInfo model) {
+  model.has_auxiliary_heads = true;
+  return model;
+}
+
+// The same for 10 classes of images of 32 pixels.
+ModelInfo Small(ModelInfo model) {
+  model.input_size = 32;
+  model.classes = 10;
+  return model;
+}
+
+}  // namespace
+
 int64_t Widen(int64_t channels, double width) {
   if (width == 1.0) return channels;
   return std::max<int64_t>(8, 8 * std::llround(static_cast<double>(channels) * width / 8));
@@ -42,108 +70,23 @@ const std::vector<ModelInfo>& AllModels() {
        .learning_rate = 0.01,
        .weight_decay = 5e-4,
        .build = Alexnet2012},
-      {.name = "alexnet",
-       .description = "AlexNet of one column (Krizhevsky 2014), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 5e-4,
-       .build = Alexnet},
+      ForImages("alexnet", "AlexNet of one column (Krizhevsky 2014), torchvision's names", 0.01, 5e-4, Alexnet),
       // The paper, section 3.1, divides the rate by 10 whenever the validation accuracy stops improving, which no policy
       // does.
-      {.name = "vgg11",
-       .description = "VGG A (Simonyan, Zisserman 2014), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 5e-4,
-       .build = Vgg11},
-      {.name = "vgg16",
-       .description = "VGG D (Simonyan, Zisserman 2014), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 5e-4,
-       .build = Vgg16},
-      {.name = "vgg16_bn",
-       .description = "VGG D with batch normalisation, torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 5e-4,
-       .build = Vgg16Bn},
-      {.name = "googlenet",
-       .description = "GoogLeNet (Szegedy et al. 2014)",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 2e-4,
-       .has_auxiliary_heads = true,
-       .build = Googlenet},
-      {.name = "googlenet_bn",
-       .description = "GoogLeNet with batch normalisation, torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.01,
-       .weight_decay = 2e-4,
-       .has_auxiliary_heads = true,
-       .build = GooglenetBn},
-      {.name = "resnet18",
-       .description = "ResNet-18 (He et al. 2015), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet18},
-      {.name = "resnet34",
-       .description = "ResNet-34 (He et al. 2015), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet34},
-      {.name = "resnet50",
-       .description = "ResNet-50 (He et al. 2015), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet50},
-      {.name = "resnet101",
-       .description = "ResNet-101 (He et al. 2015), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet101},
-      {.name = "resnet152",
-       .description = "ResNet-152 (He et al. 2015), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet152},
-      {.name = "resnext50_32x4d",
-       .description = "ResNeXt-50 32x4d (Xie et al. 2016), torchvision's names",
-       .input_size = 224,
-       .classes = 1000,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnext50_32x4d},
-      {.name = "resnet20",
-       .description = "ResNet-20 for 32x32 (He et al. 2015, section 4.2)",
-       .input_size = 32,
-       .classes = 10,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet20},
-      {.name = "resnet56",
-       .description = "ResNet-56 for 32x32 (He et al. 2015, section 4.2)",
-       .input_size = 32,
-       .classes = 10,
-       .learning_rate = 0.1,
-       .weight_decay = 1e-4,
-       .build = Resnet56},
+      ForImages("vgg11", "VGG A (Simonyan, Zisserman 2014), torchvision's names", 0.01, 5e-4, Vgg11),
+      ForImages("vgg16", "VGG D (Simonyan, Zisserman 2014), torchvision's names", 0.01, 5e-4, Vgg16),
+      ForImages("vgg16_bn", "VGG D with batch normalisation, torchvision's names", 0.01, 5e-4, Vgg16Bn),
+      WithHeads(ForImages("googlenet", "GoogLeNet (Szegedy et al. 2014)", 0.01, 2e-4, Googlenet)),
+      WithHeads(
+          ForImages("googlenet_bn", "GoogLeNet with batch normalisation, torchvision's names", 0.01, 2e-4, GooglenetBn)),
+      ForImages("resnet18", "ResNet-18 (He et al. 2015), torchvision's names", 0.1, 1e-4, Resnet18),
+      ForImages("resnet34", "ResNet-34 (He et al. 2015), torchvision's names", 0.1, 1e-4, Resnet34),
+      ForImages("resnet50", "ResNet-50 (He et al. 2015), torchvision's names", 0.1, 1e-4, Resnet50),
+      ForImages("resnet101", "ResNet-101 (He et al. 2015), torchvision's names", 0.1, 1e-4, Resnet101),
+      ForImages("resnet152", "ResNet-152 (He et al. 2015), torchvision's names", 0.1, 1e-4, Resnet152),
+      ForImages("resnext50_32x4d", "ResNeXt-50 32x4d (Xie et al. 2016), torchvision's names", 0.1, 1e-4, Resnext50_32x4d),
+      Small(ForImages("resnet20", "ResNet-20 for 32x32 (He et al. 2015, section 4.2)", 0.1, 1e-4, Resnet20)),
+      Small(ForImages("resnet56", "ResNet-56 for 32x32 (He et al. 2015, section 4.2)", 0.1, 1e-4, Resnet56)),
   };
   return models;
 }

@@ -3,7 +3,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {
@@ -67,7 +67,7 @@ int RoutingBefore(const Lowering& lowering, const Routed& routed, int mask) {
   return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
 }
 
-// What the forward stages of the node that `run` is of leave for other layers, of the same micro-batch.
+// Returns the forward output of the node that `run` is of, in the same micro-batch.
 ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
   for (const Action& action : lowering.actions) {
     const layers::Stage* stage = lowering.StageOf(action);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "program/dag.h"
 
 namespace colonnade::partition {

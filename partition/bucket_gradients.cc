@@ -1,5 +1,5 @@
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "program/status_macros.h"
 
 namespace colonnade::partition {

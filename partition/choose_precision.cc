@@ -3,7 +3,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {

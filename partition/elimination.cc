@@ -109,7 +109,7 @@ class Elimination {
     return costs;
   }
 
-  // To the next values of the variables in `scope`, in row-major order; false behind the last.
+  // Advances the variables of `scope` to their next values in row-major order; returns false behind the last.
   bool Advance(const std::vector<int>& scope) {
     for (size_t i = scope.size(); i-- > 0;) {
       if (++values_[scope[i]] < sizes_[scope[i]]) return true;

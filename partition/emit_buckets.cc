@@ -19,7 +19,7 @@ using program::Lifetime;
 using program::Member;
 using program::Region;
 
-// In what a bucket of weights, of gradients and of momenta differ.
+// The attributes in which buckets of weights, of gradients and of momenta differ.
 struct BucketRole {
   std::string suffix;  // of names
   Lifetime lifetime;

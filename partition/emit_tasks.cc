@@ -5,7 +5,7 @@
 
 #include "partition/emission.h"
 #include "partition/first_alike.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {

@@ -40,7 +40,8 @@ Factors FactorsOf(const Emission& e, int bucket, double (*of)(const Emission& e,
   return all_one ? Factors() : factors;
 }
 
-// By position, 1 for each member of which it is the first to update this part: norms count each element once.
+// Returns, by position, 1 for each member of which it is the first to update this part, so that norms count each element
+// once.
 std::vector<Factors> CountedBy(const Emission& e, int bucket) {
   std::vector<Factors> counted(e.lowering.plan.mesh.device_count());
   for (int index : e.lowering.buckets[bucket].parameters) {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {
@@ -67,7 +67,7 @@ struct Placer {
   void Place(Action& action, const ReportMetrics&) {
     action.inputs[0].needed.assign(lowering.plan.mesh.axis_count(), layers::Placement::Replicated());
   }
-  // By placement, in the order of the first of each.
+  // Groups the operands by placement, in the order of the first of each group.
   std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {
     std::vector<std::vector<ValueId>> groups;
     for (const ActionOperand& operand : operands) {

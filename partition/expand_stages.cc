@@ -1,6 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "layers/traits.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "program/status_macros.h"
 
 namespace colonnade::partition {
@@ -363,11 +363,11 @@ class Expander {
 
 }  // namespace
 
-absl::Status ExpandPasses(Lowering& lowering) {
-  if (!lowering.actions.empty()) return absl::InternalError("ExpandPasses: expected no actions");
+absl::Status ExpandStages(Lowering& lowering) {
+  if (!lowering.actions.empty()) return absl::InternalError("ExpandStages: expected no actions");
   RETURN_IF_ERROR(Expander(lowering).Run());
   for (const Value& value : lowering.values) {
-    if (!value.placement.empty()) return absl::InternalError("ExpandPasses: a value has a placement: " + value.name);
+    if (!value.placement.empty()) return absl::InternalError("ExpandStages: a value has a placement: " + value.name);
   }
   return absl::OkStatus();
 }

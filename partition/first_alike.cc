@@ -128,7 +128,7 @@ class Classifier {
     known_.push_back(std::move(slicing));
   }
 
-  // By task that made a part of the whole: whether the slice of this position reads some of it.
+  // Returns, for each task that made a part of the whole, whether the slice of this position reads some of it.
   std::vector<bool> WaitedFor(const Slicing& slicing, int position) const {
     const std::vector<program::Region> slices = SlicesAt(slicing, position);
     std::vector<bool> waited_for;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "partition/value_uses.h"
 
 namespace colonnade::partition {

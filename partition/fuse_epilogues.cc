@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "partition/value_uses.h"
 
 namespace colonnade::partition {

@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "partition/value_uses.h"
 
 namespace colonnade::partition {

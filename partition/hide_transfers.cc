@@ -3,7 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {

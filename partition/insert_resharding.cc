@@ -1,6 +1,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {

@@ -25,7 +25,7 @@ program::DType TypeOf(const program::OperandTrait& trait, program::DType dtype) 
   return program::TypeOf(trait.role).value_or(trait.width == program::Width::kMaster ? program::MasterType(dtype) : dtype);
 }
 
-// As of a Program in `dtype`.
+// Returns the work that `op` would have in a Program of element type `dtype`.
 program::Work NominalWork(const layers::EmittedOp& op, program::DType dtype) {
   const auto traits = program::TraitsOfOperands(op.op, op.uses.size());
   return program::WorkOf(op.op, op.uses, op.flops, [&](size_t k) {

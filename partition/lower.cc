@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "partition/check_actions.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 #include "program/verify.h"
@@ -19,15 +19,15 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr int kPassesOnTasks = 2;  // emission and waits; Verify comes last
+constexpr int kLoweringPassesOnTasks = 2;  // emission and waits; Verify comes last
 
 struct LoweringPass {
   const char* name;
   absl::Status (*run)(Lowering&);
 };
 
-constexpr LoweringPass kPasses[] = {
-    {"expand passes", ExpandPasses},
+constexpr LoweringPass kLoweringPasses[] = {
+    {"expand stages", ExpandStages},
     {"advance masks", AdvanceMasks},
     {"expand shards", ExpandShards},
     {"insert resharding", InsertResharding},
@@ -109,11 +109,11 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
 namespace {
 
 // Tells of each pass that is done.
-class PassProgress {
+class LoweringProgress {
  public:
-  explicit PassProgress(const LowerOptions& options) : options_(options) {}
+  explicit LoweringProgress(const LowerOptions& options) : options_(options) {}
   void Next() {
-    if (options_.progress) options_.progress(++done_, static_cast<int>(std::size(kPasses)) + kPassesOnTasks);
+    if (options_.progress) options_.progress(++done_, static_cast<int>(std::size(kLoweringPasses)) + kLoweringPassesOnTasks);
   }
 
  private:
@@ -123,7 +123,7 @@ class PassProgress {
 
 // The actions of a step, ready to be emitted. It keeps references to its arguments.
 absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options,
-                                        PassProgress& progress) {
+                                        LoweringProgress& progress) {
   RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
@@ -138,7 +138,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
                    ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
   const int parts = TransferParts(graph, plan, shardings);
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings), .parts = parts};
-  for (const LoweringPass& pass : kPasses) {
+  for (const LoweringPass& pass : kLoweringPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));
     progress.Next();
@@ -148,7 +148,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
 
 absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph, const Plan& plan,
                                                  const LowerOptions& options) {
-  PassProgress progress(options);
+  LoweringProgress progress(options);
   ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, progress));
   program::Program program = EmitTasks(lowering);
   progress.Next();
@@ -162,7 +162,7 @@ absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph
 absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
                                                               const LowerOptions& options,
                                                               const KindOfDevices& kind_of_devices) {
-  PassProgress progress(options);
+  LoweringProgress progress(options);
   ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, progress));
   program::Representatives representatives = EmitRepresentatives(lowering, kind_of_devices);
   progress.Next();

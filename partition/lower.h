@@ -52,7 +52,7 @@ struct LowerOptions {
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
-  std::function<void(int done, int passes)> progress{};  // called after each lowering pass
+  std::function<void(int done, int total)> progress{};  // called after each lowering pass
 
   int64_t samples_at_once() const { return global_batch / micro_batches; }
 };

@@ -1,8 +1,8 @@
 // The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or
 // promises after does not hold, since only a fault of our own can cause that; what holds after every pass is in
 // check_actions.h.
-#ifndef COLONNADE_PARTITION_PASSES_H_
-#define COLONNADE_PARTITION_PASSES_H_
+#ifndef COLONNADE_PARTITION_LOWERING_PASSES_H_
+#define COLONNADE_PARTITION_LOWERING_PASSES_H_
 
 #include "absl/status/status.h"
 #include "partition/actions.h"
@@ -13,7 +13,7 @@ namespace colonnade::partition {
 
 // Turns the graph into the actions of forward and, in training, backward. Before: no actions. After: every node that reaches
 // a parameter has its gradient action; no value has a placement.
-absl::Status ExpandPasses(Lowering& lowering);
+absl::Status ExpandStages(Lowering& lowering);
 
 // Masks a gradient (ReLU) before it is routed (max pooling) instead of after, where it comes from that routing alone.
 // Gradients reach only the largest element of a window, which is above zero where the pooled one is, so that dx is the same,
@@ -89,4 +89,4 @@ absl::Status AssignWaits(program::Program& program);
 
 }  // namespace colonnade::partition
 
-#endif  // COLONNADE_PARTITION_PASSES_H_
+#endif  // COLONNADE_PARTITION_LOWERING_PASSES_H_

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "program/op_traits.h"
 
 namespace colonnade::partition {
@@ -169,7 +169,8 @@ class Orderer {
     return run != nullptr ? picoseconds + ProductFlops(*run) / kFlopsPerPicosecond : picoseconds;
   }
 
-  // On one device, as if every gradient were wanted; worked out once for all parts and micro-batches.
+  // Returns the flop of a product's stage on one device, as if every gradient were wanted; they are worked out once for all
+  // parts and micro-batches.
   int64_t ProductFlops(const RunStage& run) {
     const auto [known, is_new] = flops_.try_emplace({run.node, run.stage}, 0);
     int64_t& flops = known->second;

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
 namespace {
@@ -102,12 +102,13 @@ class Splitter {
     }
   }
 
-  // What products of each sample read and make, and what becomes of it, or it of, sample by sample.
+  // Marks the values that a product of single samples reads or makes, and those that are made of them, or they of those,
+  // sample by sample.
   void FindNearProducts() {
     Mark(
         near_products_, [&](const Action& action) { return Multiplies(action); }, [](const Action&) { return true; });
   }
-  // What moves, and what has no weights beside it.
+  // Marks the values near products that a collective moves, and those that stages without weights tie to them.
   void FindParts() {
     const auto moves = [&](const Action& action) { return IsCollective(action) && near_products_[action.outputs[0].value]; };
     Mark(in_parts_, moves, [&](const Action& action) { return !Multiplies(action); });

@@ -26,7 +26,7 @@ class Builder {
  public:
   Builder(std::string model, Mode mode, int64_t global_batch, DType dtype, std::vector<MeshAxis> mesh);
 
-  // Room for so many in all, so that they need not move while the Program grows.
+  // Reserves room for so many tasks and buffers in all, so that they need not move while the Program grows.
   void Reserve(size_t tasks, size_t buffers);
 
   BufferId AddBuffer(int device, std::string name, DType dtype, Shape shape, Lifetime lifetime = Lifetime::kStep);
@@ -54,10 +54,11 @@ class Builder {
   BufferUse Write(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kWrite}; }
   BufferUse Accumulate(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kAccumulate}; }
 
-  // Its bytes are those of its uses.
+  // Appends a computation, whose bytes are those of its uses.
   TaskId AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance from);
 
-  // A transfer between devices a and b. A side with a read use sends, one with a write use receives.
+  // Appends both sides of a transfer between devices a and b. A side with a read use sends, one with a write use receives;
+  // the caller states the work of each. REQUIRES: a ≠ b; what one sends has the shape and type of what the other receives.
   void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from);
 
   // `members` in the order of the group's devices. `attributes` gives kind, dims and root; group and instance are set here.

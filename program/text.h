@@ -21,7 +21,7 @@ namespace colonnade::program {
 
 std::string Print(const Program& program);
 
-// InvalidArgument naming line, expected and found; the result has passed Verify.
+// Parses the text form; the result has passed Verify. InvalidArgument names line, expected and found.
 absl::StatusOr<Program> Parse(absl::string_view text);
 
 }  // namespace colonnade::program

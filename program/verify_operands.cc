@@ -373,7 +373,7 @@ class OperandCheck {
     }
   }
 
-  // What is added to a sum, or done with it, is not for each summand.
+  // Refuses bias and ReLU on a summand, since they belong to the finished sum.
   template <class Forward>
   void MakesSummand(const Forward& op, size_t y) {
     if (Type(y) == Type(0) || !(op.bias || op.relu)) return;

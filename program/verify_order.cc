@@ -13,7 +13,7 @@
 namespace colonnade::program {
 namespace {
 
-// What of the step buffers has been written so far, as the tasks run one after the other.
+// Tracks which boxes of the step buffers have been written, as the tasks run one after the other.
 class Written {
  public:
   explicit Written(const Program& program) : program_(program), roots_(program.buffers.size()) {}

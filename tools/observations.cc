@@ -279,8 +279,8 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   seen.times.push_back({task.device, std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start))});
 }
 
-// What the slower side takes longer on its way from the meeting before than the one that is slower on the average:
-// E[max] − max E, over that way; as it would be of two.
+// Adds the skew of two devices: by how much the slower one takes longer from meeting to meeting than the one that is slower
+// on the average, E[max] − max E, over that time.
 void Observations::AddSkew(const program::Program& program, const std::vector<Meeting>& meetings,
                            absl::Span<const std::vector<engine::TaskTime>> all_times, absl::Span<const size_t> steps) {
   Waits waits;
@@ -315,7 +315,8 @@ void Observations::AddMeeting(const program::Program& program, const Meeting& me
                std::max(1e-9, absl::ToDoubleSeconds(MeanEnd(meeting, times) - BeginOf(meeting, times)))});
 }
 
-// Between a task of the compute lane and what it followed: the one before it, or the last that it waited for.
+// Adds the gap between each task of the compute lane and what it followed: the one before it, or the last that it waited
+// for.
 void Observations::AddGaps(const program::Program& program, const std::vector<engine::TaskTime>& times) {
   for (int d = 0; d < program.device_count; ++d) {
     const std::vector<program::TaskId> order = program::LaneOrder(program, d, program::Lane::kCompute);

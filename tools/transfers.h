@@ -66,9 +66,9 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend = CpuDevices);
 
-// As nccl-tests defines them. Size: bytes of a member's operand, of an all-gather those of all members together; algbw is
-// that divided by the time. busbw is algbw times 2(n−1)/n for an all-reduce, (n−1)/n for the other collectives, 1 for an
-// exchange.
+// Return the size and the factor of bus bandwidth as nccl-tests defines them. The size is the bytes of a member's operand,
+// of an all-gather those of all members together; algbw is that divided by the time. busbw is algbw times 2(n−1)/n for an
+// all-reduce, (n−1)/n for the other collectives, 1 for an exchange.
 int64_t SizeOf(const TransferCase& transfer, int64_t bytes);
 double BusFactor(const std::string& what, int members);
 

@@ -118,7 +118,7 @@ class EngineTimer {
   EngineTimer(Calls& calls, int gpu, cudnnHandle_t handle, const Convolution& c)
       : calls_(calls), gpu_(gpu), handle_(handle), convolution_(c) {}
 
-  // Of a few, since others may be at work; of two where the engine is far behind.
+  // Returns the least time of a few runs, since others may be at work; of two, where the engine is far behind.
   absl::StatusOr<double> LeastOfRuns(const ConvolutionPlan& plan, double least) {
     constexpr int kRuns = 4;  // the first of which loads kernels
     constexpr double kFarBehind = 2;

@@ -39,7 +39,7 @@ Alignments AlignmentsOf(const MatrixProduct& p) {
           AlignmentOf(p.c, program::SizeInBytes(p.c_dtype)), AlignmentOf(p.bias, program::SizeInBytes(p.c_dtype))};
 }
 
-// Those of elements alone, which every kernel serves.
+// Returns the alignments of single elements, which every kernel serves.
 Alignments LeastAlignments(const MatrixProduct& p) {
   const auto of_factors = static_cast<uint32_t>(program::SizeInBytes(p.dtype)),
              of_result = static_cast<uint32_t>(program::SizeInBytes(p.c_dtype));

@@ -67,8 +67,8 @@ struct ForwardCoefficients {
     *of.At(g, Coefficients::kShift, c) = b[c];
   }
 };
-// Whose numbers the elements of a walk over [n,C,…] need, of which it numbers samples outermost: each channel has `inner`
-// neighbours, 1 where channels lie innermost.
+// Maps an element of a walk over [n,C,…], samples outermost, to the group and the channel whose numbers it needs: each
+// channel has `inner` neighbours, 1 where channels lie innermost.
 struct GroupedChannels {
   int64_t inner, channels, elements_of_group;
   struct Place {

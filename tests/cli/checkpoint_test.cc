@@ -1,28 +1,18 @@
-// train --checkpoint and --resume, and the sub-command checkpoint: as a user meets them, and as a machine that kills does.
+// train --checkpoint and --resume, and the sub-command checkpoint, as a user meets them.
 
-#include "engine/checkpoint.h"
-
-#include <sys/resource.h>
-
-#include <chrono>
 #include <filesystem>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/checkpointing.h"
-#include "engine/checkpoint_folder.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/cli/command.h"
-#include "tests/environment.h"
-#include "tests/sanitized.h"
+#include "tests/cli/checkpointed.h"
 
 namespace colonnade::cli {
 namespace {
@@ -30,39 +20,6 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-constexpr char kTrainDigits[] = "train --model=two_column --data=digits --width=0.25 ";
-
-class Checkpointed : public Command {
- protected:
-  std::string Run1() const { return In("run"); }
-  Result Train(const std::string& flags) const { return Run(absl::StrCat(kTrainDigits, flags)); }
-  // Trains for some steps, and leaves a checkpoint after each.
-  void TrainSteps(int steps) const {
-    const Result r = Train(absl::StrCat("--steps=", steps, " --checkpoint-every=1 --checkpoint=", Run1()));
-    ASSERT_EQ(r.code, 0) << r.err;
-  }
-  std::vector<int64_t> Steps() const { return *engine::CheckpointSteps(Run1()); }
-  std::string At(int64_t step) const { return engine::CheckpointPath(Run1(), step); }
-  // Folders of checkpoints that are being written, or were.
-  int64_t HalfWritten() const {
-    std::error_code gone;
-    int64_t count = 0;
-    for (std::filesystem::directory_iterator it(Run1(), gone), end; !gone && it != end; it.increment(gone)) {
-      std::error_code ignored;
-      const bool is_folder = std::filesystem::is_directory(it->path(), ignored);
-      count += is_folder && !std::filesystem::exists(it->path() / engine::kManifestName, ignored) ? 1 : 0;
-    }
-    return count;
-  }
-  void ExpectAllGood() const {
-    for (int64_t step : Steps()) {
-      const absl::Status good = engine::VerifyCheckpoint(At(step));
-      EXPECT_TRUE(good.ok()) << good;
-    }
-  }
-};
 
 TEST_F(Checkpointed, AResumedRunIsTheRunThatNeverStopped) {
   const Result whole = Train(absl::StrCat("--steps=9 --json --save=", In("a")));
@@ -121,45 +78,6 @@ TEST_F(Checkpointed, EveryNStepsTheLastAreKept) {
   EXPECT_EQ(steps.back(), 11);
   EXPECT_EQ(steps[steps.size() - 2], 10);
   ExpectAllGood();
-}
-
-TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
-  TrainSteps(2);
-  const std::vector<std::pair<std::string, std::string>> changes = {{"--batch=32", "batch: 64 → 32"},
-                                                                    {"--seed=2", "seed: 1 → 2"},
-                                                                    {"--lr=0.5", "lr: "},
-                                                                    {"--momentum=0.5", "momentum: "},
-                                                                    {"--clip-norm=1", "clip-norm: (none) → 1"},
-                                                                    {"--decay=weights", "decay: (none) → weights"},
-                                                                    {"--weight-decay=0.25", "weight-decay: "},
-                                                                    {"--lr-policy=step:5,0.5", "lr-policy: "},
-                                                                    {"--dropout=off", "dropout: on → off"},
-                                                                    {"--shuffle=off", "shuffle: on → off"},
-                                                                    {"--augment=none", "augment: standard"},
-                                                                    {"--label-smoothing=0.25", "label-smoothing: 0 → 0.25"},
-                                                                    {"--kernels=reference", "dtype: fp32 → fp64"},
-                                                                    {"--mean=0.25", "mean: of the data → 0.25"},
-                                                                    {"--std=0.5", "std: of the data → 0.5"},
-                                                                    {"--bad-sample=skip", "bad-sample: (none) → skip"}};
-  for (const auto& [flag, difference] : changes) {
-    const std::string field = difference.substr(0, difference.find(':'));
-    const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 ", flag, " --resume=", Run1());
-    ExpectError(flags, 65, {At(2), difference, absl::StrCat("--allow-change=", field)});
-    const Result allowed = Run(absl::StrCat(flags, " --allow-change=", field));
-    EXPECT_EQ(allowed.code, 0) << allowed.err;
-  }
-  ExpectError(absl::StrCat("train --model=two_column --data=digits --width=0.5 --steps=3 --resume=", Run1()), 65,
-              {"width: 0.25 → 0.5"});
-  // What the saved run had beyond the defaults is not dropped in silence.
-  const Result clipped = Run(absl::StrCat(kTrainDigits, "--steps=2 --clip-norm=1 --checkpoint=", In("clipped")));
-  ASSERT_EQ(clipped.code, 0) << clipped.err;
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume=", In("clipped")), 65, {"clip-norm: 1 → (none)"});
-  ExpectError(absl::StrCat("train --model=lenet --data=digits --pad=12 --steps=3 --resume=", Run1()), 65,
-              {"model: two_column → lenet"});
-  ExpectError(absl::StrCat(kTrainDigits, "--pad=1 --input-size=10 --steps=3 --resume=", Run1()), 65,
-              {"data: ", "input: [1,8,8] → [1,10,10]"});
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --allow-change=bach --resume=", Run1()), 2,
-              {"--allow-change", "did you mean batch?"});
 }
 
 // The four files of a data set: `count` images of 8x8 whose pixels are those of `seed`.
@@ -263,80 +181,6 @@ TEST_F(Checkpointed, AFolderMayBeNamedWithASlashBehindIt) {
   EXPECT_EQ(json::parse(r.out)["first_step"], 2);
 }
 
-TEST_F(Checkpointed, AdviceNamesWhatIsAllowedAlreadyToo) {
-  TrainSteps(2);
-  const std::string flags = absl::StrCat(kTrainDigits, "--steps=3 --batch=32 --seed=2 --resume=", Run1());
-  ExpectError(absl::StrCat(flags, " --allow-change=batch"), 65, {"seed: 1 → 2", "--allow-change=batch,seed goes on"});
-  const Result r = Run(absl::StrCat(flags, " --allow-change=batch,seed"));
-  EXPECT_EQ(r.code, 0) << r.err;
-}
-
-// PyTorch's momentum is a sum of gradients, Krizhevsky's a change of weights: 100 times as small, and of the other sign.
-TEST_F(Checkpointed, AnOptimizerWhoseMomentumMeansTheSameMayBeAllowed) {
-  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--optimizer=pytorch --steps=2 --checkpoint=", Run1())).code, 0);
-  const auto flags = [&](const char* optimizer) {
-    return absl::StrCat(kTrainDigits, "--allow-change=optimizer --steps=3 --resume=", Run1(), " --optimizer=", optimizer);
-  };
-  const Result r = Run(flags("nesterov"));
-  EXPECT_EQ(r.code, 0) << r.err;
-  ExpectError(flags("krizhevsky"), 65, {"optimizer: pytorch → krizhevsky", "--init="});
-}
-
-// What cannot go on is not told to be allowed.
-TEST_F(Checkpointed, OfAnotherStateOnlyTheWeightsAreOffered) {
-  TrainSteps(2);
-  for (const char* flags : {"--width=0.5", "--freeze=conv1", "--optimizer=adamw", "--optimizer=pytorch", "--classes=12",
-                            "--width=0.5 --allow-change=width", "--freeze=conv1 --allow-change=freeze",
-                            "--optimizer=adamw --allow-change=optimizer"}) {
-    const Result r = Run(absl::StrCat("train --model=two_column --data=digits ",
-                                      absl::StartsWith(flags, "--width") ? "" : "--width=0.25 ", "--steps=3 ", flags,
-                                      " --resume=", Run1()));
-    EXPECT_EQ(r.code, 65) << flags;
-    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("--init=", At(2), "/weights.safetensors"))) << flags;
-    EXPECT_THAT(r.err, Not(HasSubstr("--allow-change"))) << flags;
-  }
-}
-
-TEST_F(Checkpointed, WhereNoneIsGoodNothingIsSetAsideAndNothingBegins) {
-  TrainSteps(2);
-  for (int64_t step : {1, 2}) ASSERT_TRUE(engine::ReplaceFile(At(step) + "/weights.safetensors", "x").ok());
-  for (int again = 0; again < 2; ++again) {
-    ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume --checkpoint=", Run1()), 65, {At(2), "damaged"});
-  }
-  EXPECT_THAT(Steps(), ElementsAre(1, 2));
-}
-
-TEST_F(Checkpointed, ARefusedRunLeavesTheFolderAsItWas) {
-  TrainSteps(2);
-  const std::string config = *engine::ReadFile(Run1() + "/config.toml");
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --batch=32 --resume --checkpoint=", Run1()), 65, {"batch"});
-  EXPECT_EQ(*engine::ReadFile(Run1() + "/config.toml"), config);
-  // Checkpoints of another run may not stand beside these.
-  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=4 --checkpoint=", In("other"))).code, 0);
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=5 --resume=", In("other"), " --checkpoint=", Run1()), 2,
-              {"--checkpoint: expected a folder without checkpoints"});
-}
-
-TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume"), 2, {"--resume", "--checkpoint=DIR"});
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint-every=3"), 2, {"--checkpoint"});
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --allow-change=lr"), 2, {"--allow-change", "--resume"});
-  for (const char* bad : {"0", "x", "3s", "0m", "-1", "1.5m"}) {
-    ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=c --checkpoint-every=", bad), 2,
-                {"--checkpoint-every", bad});
-  }
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume=", In("none")), 66, {In("none")});
-  std::filesystem::create_directory(In("empty"));
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume=", In("empty")), 66, {In("empty"), "found none"});
-  TrainSteps(2);
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", Run1()), 2, {"--checkpoint", "step 2", "--resume"});
-  // To turn back in the same folder would leave later checkpoints of a run that is no more.
-  const std::string back = absl::StrCat(kTrainDigits, "--steps=3 --resume=", At(1), " --checkpoint=");
-  ExpectError(absl::StrCat(back, Run1()), 2, {"later than step 1", "step 2"});
-  EXPECT_EQ(Run(absl::StrCat(back, In("other"))).code, 0);
-  EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3));
-}
-
 // From step 12 on the rate is so high that tests become worse.
 TEST_F(Checkpointed, TheBestTestIsSavedAtOnceKeptAndStated) {
   const std::string train = absl::StrCat(
@@ -364,145 +208,11 @@ TEST_F(Checkpointed, TheBestTestIsSavedAtOnceKeptAndStated) {
   EXPECT_THAT(Steps(), ElementsAre(best_step, 19));
 }
 
-// Its weights are finite, and its mean training loss is the lowest; its test is not finite.
-TEST_F(Checkpointed, ALastStepWhoseTestIsNotFiniteReplacesNothing) {
-  const Result r =
-      Run(absl::StrCat("train --model=two_column --data=digits --steps=12 --batch=16 --lr=0.01 "
-                       "--lr-policy=multistep:11,1e30 --checkpoint-keep=1 --checkpoint-every=5 --checkpoint=",
-                       In("run"), " --curves=", In("curves.svg")));
-  EXPECT_EQ(r.code, 21) << r.err;
-  EXPECT_THAT(r.err, HasSubstr("test batch"));
-  EXPECT_EQ(engine::CheckpointSteps(In("run"))->back(), 10);
-  EXPECT_TRUE(std::filesystem::exists(In("curves.svg"))) << "it may show why";
-}
-
 TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
   EXPECT_EQ(RoomNote(10'000'000, 50'000'000, 5), "");
   EXPECT_THAT(RoomNote(10'000'000, 49'999'999, 5),
               HasSubstr("room for 4 more checkpoints of 10.0 MB, and 5 more may be there at once"));
   EXPECT_EQ(RoomNote(0, 0, 5), "");
-}
-
-TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {
-  TrainSteps(3);
-  const std::string file = At(3) + "/momentum.safetensors";
-  std::string bytes = *engine::ReadFile(file);
-  bytes[bytes.size() / 2] ^= 4;
-  ASSERT_TRUE(engine::ReplaceFile(file, bytes).ok());
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=4 --resume=", At(3)), 65, {file, "tensor", "damaged"});
-  const Result r = Train(absl::StrCat("--steps=4 --json --resume --checkpoint=", Run1()));
-  EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: ", file)));
-  EXPECT_EQ(json::parse(r.out)["first_step"], 2);
-  EXPECT_TRUE(std::filesystem::exists(Run1() + "/damaged-step-000000003"));
-  ExpectAllGood();
-}
-
-TEST_F(Checkpointed, OneOfWhichReadingHasEndedTwoProcessesIsSetAside) {
-  TrainSteps(3);
-  const auto mark = [&](int64_t step, const char* deaths) {
-    ASSERT_TRUE(engine::ReplaceFile(At(step) + "/reading", deaths).ok());
-  };
-  mark(3, "1\n");
-  const std::string train = absl::StrCat("--json --resume --checkpoint=", Run1());
-  const Result once = Train(absl::StrCat(train, " --steps=3"));
-  EXPECT_EQ(once.code, 0) << once.err;
-  EXPECT_EQ(json::parse(once.out)["first_step"], 3);
-  EXPECT_FALSE(std::filesystem::exists(At(3) + "/reading")) << "this one lived";
-  mark(3, "2\n");
-  const Result twice = Train(absl::StrCat(train, " --steps=4"));
-  EXPECT_EQ(twice.code, 0) << twice.err;
-  EXPECT_THAT(twice.err, HasSubstr(absl::StrCat("warning: ", At(3), ": the last 2 processes died while they read it")));
-  EXPECT_EQ(json::parse(twice.out)["first_step"], 2);
-  EXPECT_TRUE(std::filesystem::exists(Run1() + "/damaged-step-000000003"));
-  // Where all are suspected none is.
-  for (int64_t step : Steps()) mark(step, "2\n");
-  const Result all = Train(absl::StrCat(train, " --steps=5"));
-  EXPECT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(json::parse(all.out)["first_step"], 4);
-  ExpectAllGood();
-}
-
-TEST_F(Checkpointed, ASecondRunOnOneFolderIsRefused) {
-  const pid_t first = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint=", Run1()));
-  AwaitMessage("step ");
-  std::filesystem::rename(In("err"), In("err1"));
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume --checkpoint=", Run1()), 74,
-              {Run1(), absl::StrCat("process ", first)});
-  ::kill(first, SIGKILL);
-  Wait(first);
-}
-
-TEST_F(Checkpointed, SignalsSaveAndSayHowToGoOn) {
-  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, {SIGTERM, 75}, {SIGUSR1, 75}}) {
-    std::filesystem::remove_all(Run1());
-    const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --json --checkpoint=", Run1()));
-    AwaitMessage("step ");
-    ::kill(child, signal);
-    const Result r = Wait(child);
-    EXPECT_EQ(r.code, code) << r.err;
-    const int64_t steps = json::parse(r.out)["steps"];
-    EXPECT_THAT(Steps(), ElementsAre(steps));
-    ExpectAllGood();
-    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("a checkpoint of step ", steps, " is saved; --resume goes on")));
-  }
-}
-
-// However often it is killed, wherever: what is there verifies, nothing that was there is lost, and the run goes on.
-TEST_F(Checkpointed, KilledAtAnyMomentItGoesOn) {
-  const int64_t kills = FromEnvironment("COLONNADE_KILLS", kSanitized ? 4 : 20);
-  std::mt19937 random(5);
-  int64_t newest = 0, inside = 0;
-  for (int64_t kill = 0; kill < kills; ++kill) {
-    const pid_t child =
-        Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint-every=1 --resume --checkpoint=", Run1()));
-    AwaitMessage(newest > 0 ? "resumed from" : "step ");
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 50'000));
-    for (int i = 0; kill % 2 == 1 && i < 1'000'000 && HalfWritten() == 0; ++i) {  // every other inside a save
-    }
-    ::kill(child, SIGKILL);
-    const Result r = Wait(child);
-    ASSERT_EQ(r.code, 128 + SIGKILL) << r.err;
-    EXPECT_THAT(r.err, Not(HasSubstr("warning")));
-    ExpectAllGood();
-    const int64_t now = Steps().empty() ? 0 : Steps().back();  // none before the first is written
-    EXPECT_GE(now, newest);
-    newest = now;
-    inside += HalfWritten();
-  }
-  RecordProperty("killed_inside_a_save", static_cast<int>(inside));
-  EXPECT_GE(inside, kills / 4) << "else the kills look at little";
-  const Result r = Train(absl::StrCat("--json --steps=", newest + 2, " --resume --checkpoint=", Run1()));
-  ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(json::parse(r.out)["first_step"], newest);
-  const json whole = json::parse(Train(absl::StrCat("--json --steps=", newest + 2)).out);
-  EXPECT_EQ(json::parse(r.out)["losses"].back(), whole["losses"].back());
-}
-
-TEST_F(Checkpointed, AFolderThatGoesAwayIsToldAndTrainingGoesOn) {
-  const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --checkpoint-every=1 --checkpoint=", Run1()));
-  AwaitMessage("step ");
-  std::filesystem::rename(Run1(), In("gone"));
-  AwaitMessage("training goes on");
-  ::kill(child, SIGTERM);
-  const Result r = Wait(child);
-  EXPECT_EQ(r.code, 74) << r.err;
-  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: a checkpoint was not saved: cannot make folder ", Run1())));
-  EXPECT_THAT(r.out, HasSubstr("loss")) << "the results are shown all the same";
-}
-
-TEST_F(Checkpointed, AFileThatCannotGrowLosesNothingOlder) {
-  TrainSteps(2);
-  const pid_t child = Start(absl::StrCat(kTrainDigits, "--steps=5 --checkpoint-every=1 --resume --checkpoint=", Run1()), [] {
-    const rlimit limit{4096, 4096};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  });
-  const Result r = Wait(child);
-  EXPECT_EQ(r.code, 74) << r.err;
-  EXPECT_THAT(r.err, HasSubstr("weights.safetensors: File too large"));
-  EXPECT_THAT(r.err, HasSubstr("training goes on"));
-  EXPECT_THAT(Steps(), ElementsAre(1, 2));
-  ExpectAllGood();
 }
 
 TEST_F(Checkpointed, ShowVerifyAndExport) {

@@ -150,7 +150,7 @@ TEST(Simulate, AnAllReduceInNodesTakesWhatTheCostModelSays) {
   }
 }
 
-TEST(WaysOf, AGroupOfOneMovesNothing) {
+TEST(SchedulesFor, AGroupOfOneMovesNothing) {
   using enum CollectiveAlgorithm;
   Machine machine = OnASwitch(2);
   machine.server = "switch";
@@ -158,7 +158,8 @@ TEST(WaysOf, AGroupOfOneMovesNothing) {
   for (CollectiveAlgorithm algorithm : {kRing, kTree, kDirect, kMaster, kServer, kFastest}) {
     machine.collectives = algorithm;
     const CostModel cost(machine, 2);
-    for (const CostModel::Way& way : cost.WaysOf(*Routes::Create(machine), program::CollectiveKind::kAllReduce, {1}, 0)) {
+    for (const CostModel::CollectiveSchedule& way :
+         cost.SchedulesFor(*Routes::Create(machine), program::CollectiveKind::kAllReduce, {1}, 0)) {
       EXPECT_EQ(way.Seconds(1e9), 0);
     }
   }

@@ -53,7 +53,7 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
 // Of all reshardings that lowering puts between actions, but for a few numbers that every plan sums: labels and metrics.
 double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
   LoweringCase c(graph, plan, {.global_batch = batch});
-  for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
+  for (auto* pass : {&ExpandStages, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
     const absl::Status status = pass(c.lowering);
     EXPECT_TRUE(status.ok()) << status;
   }

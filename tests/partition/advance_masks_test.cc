@@ -87,7 +87,7 @@ TEST(AdvanceMasks, StaysWhereTheTwoLayersLieDifferently) {
 
 void ExpectThatNothingMoves(const layers::LayerGraph& graph) {
   LoweringCase c(graph, Together(graph));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> before = Actions(c.lowering);
   ASSERT_TRUE(AdvanceMasks(c.lowering).ok());
   EXPECT_EQ(Actions(c.lowering), before);
@@ -111,11 +111,11 @@ TEST(AdvanceMasks, AMaskStaysBehindAPoolingThatIsNoRouting) {
   ExpectThatNothingMoves(Built(std::move(net)));
 }
 
-// The pooled values and what the mask reads of them come of the stages that ExpandPasses lists.
+// The pooled values and what the mask reads of them come of the stages that ExpandStages lists.
 TEST(AdvanceMasks, AfterwardsTheMasksOutputIsReadByThePoolingAlone) {
   const layers::LayerGraph graph = PooledRelu();
   LoweringCase c(graph, Together(graph));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   ASSERT_TRUE(AdvanceMasks(c.lowering).ok());
   std::vector<std::string> of_relu;
   for (const std::string& line : Actions(c.lowering)) {

@@ -63,11 +63,11 @@ TEST(ExpandShards, ARowLayersSumIsMadePartialAndNeededWholeWhereItsBiasIsAdded) 
   EXPECT_THAT(Parameters(c.lowering), ElementsAre("fc2.weight R,S1 gradient P,S1", "fc2.bias R,R gradient P,R"));
 }
 
-// The actions of ExpandPasses: parameters are read where they lie, their gradients are made as the layer makes them.
+// The actions of ExpandStages: parameters are read where they lie, their gradients are made as the layer makes them.
 TEST(ExpandShards, ParametersAndTheirGradientsArePlacedAsValues) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc1", {kBatch, kColumn}}, {"fc2", {kBatch, kRow}}}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
   std::vector<std::string> placed;
   for (const Value& value : c.lowering.values) {
@@ -91,7 +91,7 @@ TEST(ExpandShards, ParametersAndTheirGradientsArePlacedAsValues) {
 TEST(ExpandShards, WhatForwardLeavesForBackwardLiesAsTheOutputDoes) {
   const layers::LayerGraph graph = PooledRelu();
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"pool", {kBatch, kGroup}}}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   EXPECT_EQ(actions[0], "count labels loss: labels(S0,R) -> label_count(P,R)");

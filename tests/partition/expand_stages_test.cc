@@ -21,10 +21,10 @@ std::vector<std::string> ParametersOf(const Lowering& lowering, const Action& ac
   return names;
 }
 
-TEST(ExpandPasses, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
+TEST(ExpandStages, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("count labels loss: labels -> label_count",                         //
                                                "forward fc1: images -> fc1.y",                                     //
                                                "forward relu: fc1.y -> relu.y",                                    //
@@ -38,19 +38,19 @@ TEST(ExpandPasses, BackwardVisitsLayersInReverseAndReadsOnlyWhatItsOpsRead) {
                                                "report loss: metrics"));
 }
 
-TEST(ExpandPasses, EvaluationHasNoBackward) {
+TEST(ExpandStages, EvaluationHasNoBackward) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.mode = program::Mode::kEval, .global_batch = 8});
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc1: images -> fc1.y", "forward relu: fc1.y -> relu.y", "forward fc2: relu.y -> fc2.y",
                           "forward loss: fc2.y labels -> metrics loss.probabilities", "report loss: metrics"));
 }
 
-TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
+TEST(ExpandStages, TheBiasOfARowLayerIsAnActionOfItsOwn) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   ASSERT_EQ(actions.size(), 13u);
   EXPECT_EQ(actions[3], "forward fc2: relu.y -> fc2.z");
@@ -66,10 +66,10 @@ TEST(ExpandPasses, TheBiasOfARowLayerIsAnActionOfItsOwn) {
 }
 
 // Each parameter is one value, which all stages read, and has one gradient.
-TEST(ExpandPasses, ParametersAndTheirGradientsAreValues) {
+TEST(ExpandStages, ParametersAndTheirGradientsAreValues) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   std::vector<std::string> parameters, values;
   for (const ShardedParameter& p : c.lowering.parameters) {
     parameters.push_back(absl::StrCat(p.spec.name, " ", p.node, " ", p.index));
@@ -86,12 +86,12 @@ TEST(ExpandPasses, ParametersAndTheirGradientsAreValues) {
                                                       "fc2.weight.gradient 2 gradient", "fc2.bias.gradient 3 gradient"));
 }
 
-TEST(ExpandPasses, EvaluationMakesNoInnerValueThatBackwardAloneWouldRead) {
+TEST(ExpandStages, EvaluationMakesNoInnerValueThatBackwardAloneWouldRead) {
   const layers::LayerGraph graph = PooledRelu();
   for (const bool train : {true, false}) {
     LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}),
                    {.mode = train ? program::Mode::kTrain : program::Mode::kEval, .global_batch = 8});
-    ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+    ASSERT_TRUE(ExpandStages(c.lowering).ok());
     EXPECT_EQ(Actions(c.lowering)[train ? 3 : 2],
               train ? "forward pool: relu.y -> pool.y pool.argmax" : "forward pool: relu.y -> pool.y");
     const auto is_argmax = [](const Value& value) { return value.name == "pool.argmax"; };
@@ -100,13 +100,13 @@ TEST(ExpandPasses, EvaluationMakesNoInnerValueThatBackwardAloneWouldRead) {
 }
 
 // The pooling stands before the first parameter: it has no gradient, and what its gradient would read is not made.
-TEST(ExpandPasses, NoInnerValueIsMadeForAGradientThatNobodyWants) {
+TEST(ExpandStages, NoInnerValueIsMadeForAGradientThatNobodyWants) {
   layers::GraphBuilder net("late");
   auto x = net.Flatten("flatten", net.MaxPool("pool", net.Input("images", {1, 4, 4}), {.kernel = 2, .stride = 2}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering), ElementsAre("count labels loss: labels -> label_count", "forward pool: images -> pool.y",
                                                "forward flatten: pool.y -> flatten.y", "forward fc: flatten.y -> fc.y",
                                                "forward loss: fc.y labels -> metrics loss.probabilities",
@@ -115,25 +115,25 @@ TEST(ExpandPasses, NoInnerValueIsMadeForAGradientThatNobodyWants) {
 }
 
 // z is read forward, in evaluation too.
-TEST(ExpandPasses, AnInnerValueThatForwardReadsIsMadeInEvaluation) {
+TEST(ExpandStages, AnInnerValueThatForwardReadsIsMadeInEvaluation) {
   const layers::LayerGraph graph = TwoLayers();
   LoweringCase c(graph, PlanOf(graph, 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}}),
                  {.mode = program::Mode::kEval, .global_batch = 8});
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   ASSERT_EQ(actions.size(), 6u);
   EXPECT_EQ(actions[2], "forward fc2: relu.y -> fc2.z");
   EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
 }
 
-TEST(ExpandPasses, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
+TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
   layers::GraphBuilder net("types");
   auto x = net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 2, .kernel = 1});
   x = net.Flatten("flatten", net.MaxPool("pool", net.Lrn("lrn", x, {}), {.kernel = 2, .stride = 2}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   std::vector<std::string> own;
   for (const Value& value : c.lowering.values) {
     if (value.parameter >= 0) continue;
@@ -153,10 +153,10 @@ layers::LayerGraph TwoLosses() {
   return Built(std::move(net));
 }
 
-TEST(ExpandPasses, EachLossHasMetricsAndSendsAGradientBack) {
+TEST(ExpandStages, EachLossHasMetricsAndSendsAGradientBack) {
   const layers::LayerGraph graph = TwoLosses();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   EXPECT_THAT(
       Actions(c.lowering),
       ElementsAre("count labels loss: labels -> label_count", "forward fc: images -> fc.y", "forward head: fc.y -> head.y",
@@ -170,23 +170,23 @@ TEST(ExpandPasses, EachLossHasMetricsAndSendsAGradientBack) {
                   "report loss: metrics"));
 }
 
-TEST(ExpandPasses, EvaluationRunsWhatReachesTheLastLoss) {
+TEST(ExpandStages, EvaluationRunsWhatReachesTheLastLoss) {
   const layers::LayerGraph graph = TwoLosses();
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.mode = program::Mode::kEval, .global_batch = 8});
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),
               ElementsAre("forward fc: images -> fc.y", "forward last: fc.y -> last.y",
                           "forward loss: last.y labels -> metrics loss.probabilities", "report loss: metrics"));
   EXPECT_EQ(c.lowering.parameters.size(), 6u) << "a head's parameters are kept, as files have them";
 }
 
-TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {
+TEST(ExpandStages, GradientsOfAValueThatSeveralLayersReadAreSummed) {
   layers::GraphBuilder net("join");
   auto x = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 4});
   net.SoftmaxCrossEntropy("loss", net.Add("add", {net.Relu("relu", x), x}));
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   EXPECT_THAT(std::vector<std::string>(actions.begin() + 5, actions.end()),
               ElementsAre("backward loss: labels label_count loss.probabilities -> loss.dx",
@@ -196,12 +196,12 @@ TEST(ExpandPasses, GradientsOfAValueThatSeveralLayersReadAreSummed) {
 
 // A gradient is divided by the labels of the whole batch, which are there before the first micro-batch is; metrics are
 // added.
-TEST(ExpandPasses, MicroBatchesAreCountedTogetherAndReportTheSumOfTheirMetrics) {
+TEST(ExpandStages, MicroBatchesAreCountedTogetherAndReportTheSumOfTheirMetrics) {
   layers::GraphBuilder net("two");
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.global_batch = 8, .micro_batches = 2});
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   EXPECT_EQ(actions.front(), "count labels loss: labels labels.1 -> label_count");
   EXPECT_THAT(actions, ::testing::Contains("sum micro-batches loss: metrics metrics.1 -> metrics.1.sum"));
@@ -209,24 +209,24 @@ TEST(ExpandPasses, MicroBatchesAreCountedTogetherAndReportTheSumOfTheirMetrics) 
 }
 
 // A layer before every parameter has no gradient, and nobody makes one for it.
-TEST(ExpandPasses, NothingIsDifferentiatedBeforeTheFirstParameter) {
+TEST(ExpandStages, NothingIsDifferentiatedBeforeTheFirstParameter) {
   layers::GraphBuilder net("late");
   auto x = net.Relu("relu", net.Input("images", {4}));
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
   const layers::LayerGraph graph = Built(std::move(net));
   LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}));
-  ASSERT_TRUE(ExpandPasses(c.lowering).ok());
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
   const std::vector<std::string> actions = Actions(c.lowering);
   EXPECT_EQ(actions[actions.size() - 2], "backward fc: relu.y loss.dx");
 }
 
 // GraphBuilder makes no such graph.
-TEST(ExpandPasses, TwoInputLayersAreRefused) {
+TEST(ExpandStages, TwoInputLayersAreRefused) {
   layers::LayerGraph graph = TwoLayers();
   const Plan plan = PlanOf(graph, 1, 1, {kReplicate, kReplicate});
   graph.nodes.push_back(graph.nodes[0]);
   LoweringCase c(graph, plan);
-  const absl::Status status = ExpandPasses(c.lowering);
+  const absl::Status status = ExpandStages(c.lowering);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("one input layer, found 2"));
 }

@@ -164,7 +164,7 @@ absl::StatusOr<program::Program> Unfolded(const layers::LayerGraph& graph, const
   absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch, options.mode);
   if (!shardings.ok()) return shardings.status();
   Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
-  for (const auto pass : {ExpandPasses, ExpandShards, InsertResharding, BucketGradients, InsertGradientReduction,
+  for (const auto pass : {ExpandStages, ExpandShards, InsertResharding, BucketGradients, InsertGradientReduction,
                           FuseEpilogues, ChoosePrecision, OrderActions}) {
     if (absl::Status status = pass(lowering); !status.ok()) return status;
   }

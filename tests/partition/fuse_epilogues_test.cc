@@ -171,12 +171,12 @@ TEST(ChoosePrecision, WhatIsInTheMasterTypeIsF32WhereActivationsAreBf16) {
   }
 }
 
-// Of a step of TwoLayers, from ExpandPasses on.
+// Of a step of TwoLayers, from ExpandStages on.
 struct PrecisionCase : LoweringCase {
   explicit PrecisionCase(DType dtype)
       : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}, {{"fc1", {kReplicate, kColumn}}}),
                      {.global_batch = 8, .dtype = dtype}) {
-    EXPECT_TRUE(ExpandPasses(lowering).ok());
+    EXPECT_TRUE(ExpandStages(lowering).ok());
     EXPECT_TRUE(ExpandShards(lowering).ok());
     for (Value& value : lowering.values) {
       if (value.parameter < 0) value.placement = {};  // keeps the lines short

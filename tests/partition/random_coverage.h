@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "layers/graph.h"
 #include "layers/traits.h"
-#include "partition/passes.h"
+#include "partition/lowering_passes.h"
 #include "partition/plan.h"
 #include "partition/shardings.h"
 
@@ -46,7 +46,7 @@ class Coverage {
     absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
     if (!shardings.ok()) return;
     Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
-    if (!ExpandPasses(lowering).ok() || !AdvanceMasks(lowering).ok() || !ExpandShards(lowering).ok() ||
+    if (!ExpandStages(lowering).ok() || !AdvanceMasks(lowering).ok() || !ExpandShards(lowering).ok() ||
         !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok() || !InsertGradientReduction(lowering).ok()) {
       return;
     }

@@ -92,7 +92,7 @@ layers::LayerGraph Modules(int64_t second = 8) {
 // Where the passes before resharding put each value, by its name.
 std::map<std::string, std::string> PlacementsOf(const layers::LayerGraph& graph, const Plan& plan) {
   LoweringCase c(graph, plan);
-  for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards}) {
+  for (auto* pass : {&ExpandStages, &AdvanceMasks, &ExpandShards}) {
     const absl::Status status = pass(c.lowering);
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -104,7 +104,7 @@ std::map<std::string, std::string> PlacementsOf(const layers::LayerGraph& graph,
 // The reshardings of what module `a` makes and of the gradients of it and within it.
 std::vector<std::string> MovesOfFirstModule(const Plan& plan) {
   LoweringCase c(Modules(), plan);
-  for (auto* pass : {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
+  for (auto* pass : {&ExpandStages, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
     const absl::Status status = pass(c.lowering);
     EXPECT_TRUE(status.ok()) << status;
   }

@@ -41,7 +41,7 @@ Plan OneWeirdTrick(int parts, int64_t batch = 8) { return InParts(Named("owt", S
 std::vector<std::string> Split(const layers::LayerGraph& graph, const Plan& plan, LowerOptions options) {
   LoweringCase c(graph, plan, std::move(options));
   for (auto* pass :
-       {&ExpandPasses, &AdvanceMasks, &ExpandShards, &InsertResharding, &HideTransfers, &BucketGradients,
+       {&ExpandStages, &AdvanceMasks, &ExpandShards, &InsertResharding, &HideTransfers, &BucketGradients,
         &InsertGradientReduction, &FuseEpilogues, &FuseMasks, &FoldNormalisations, &ChoosePrecision, &SplitTransfers}) {
     const absl::Status status = pass(c.lowering);
     EXPECT_TRUE(status.ok()) << status;
