@@ -335,8 +335,8 @@ class Comparison {
       const double parameter = Distance(Change(many.after.parameters[p].values, before), change, least);
       ASSIGN_OR_RETURN(double bound, BoundOf(name, std::max(gradient, parameter), state, inputs, one, scales));
       if (trained) Judge(absl::StrCat("gradient of ", name), gradient, bound, &VerifyErrors::gradient);
-      const double roundings = trained ? scales.gradients / Norm(one.gradients.at(name)) : 0;
-      bound = std::max(bound, BoundOfChange(before, change, roundings));
+      bound = std::max(bound, BoundOfChange(before, change, trained ? one.gradients.at(name) : std::vector<double>(),
+                                            scales.of_roundings));
       Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
       granted[name] = bound * std::max(Norm(change), least);
     }
@@ -350,6 +350,7 @@ class Comparison {
   // for. Of f32 the distance from double tells as much.
   struct Scales {
     double gradients = 0, changes = 0, statistics = 0;
+    double of_roundings = 0;  // what they make of one element of a gradient
   };
   Scales ScalesOf(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) const {
     if (!options_.reference) return {};
@@ -362,7 +363,8 @@ class Comparison {
     const double of_gradients = std::max(std::sqrt(gradients), 1.0);
     return {.gradients = kLeastPart * of_gradients,
             .changes = kLeastPart * std::max(std::sqrt(changes), inputs.learning_rate * of_gradients),
-            .statistics = kLeastPart * std::max(std::sqrt(statistics), 1.0)};
+            .statistics = kLeastPart * std::max(std::sqrt(statistics), 1.0),
+            .of_roundings = 16 * std::numeric_limits<double>::epsilon() * of_gradients};
   }
 
   static const Tensors& Averages(const StepOutcome& of) { return of.after.kept.at(engine::StateKind::kAverage); }
@@ -378,17 +380,19 @@ class Comparison {
     }
   }
 
-  // Two parameters in f32 may have been rounded to either side. AdamW divides by the root of g²: an element whose gradient
-  // is roundings alone moves by the whole rate, to either side.
-  // `roundings`: how many times as large as the gradient those may be that kReferenceBound grants it.
-  double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change, double roundings) const {
-    constexpr double kTwoRoundings = 1.0 / (1 << 23), kElement = 100, kEitherSide = 2;
+  // Two parameters in f32 may have been rounded to either side. AdamW divides each element by the root of g²: one whose
+  // gradient is roundings alone moves by the whole rate, to either side, and one whose gradient has few digits by as few.
+  // `gradient`: empty of a running statistic; `of_roundings`: what roundings make of an element of it, in double.
+  double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change,
+                       const std::vector<double>& gradient, double of_roundings) const {
+    constexpr double kTwoRoundings = 1.0 / (1 << 23), kEitherSide = 2;
     const bool adamw = std::holds_alternative<program::AdamW>(options_.lower.update.optimizer);
-    if (options_.reference) {
-      return adamw && roundings > 1 ? std::min(kEitherSide, kElement * roundings * kReferenceBound) : 0;
-    }
     const double changed = Norm(change);
-    return std::max(adamw ? 1e-2 : 0, changed > 0 ? kTwoRoundings * Norm(before) / changed : 0);
+    if (!options_.reference) return std::max(adamw ? 1e-2 : 0, changed > 0 ? kTwoRoundings * Norm(before) / changed : 0);
+    if (!adamw || gradient.empty() || changed == 0) return 0;
+    std::vector<double> lost = change;
+    for (size_t i = 0; i < lost.size(); ++i) lost[i] *= std::min(kEitherSide, of_roundings / std::abs(gradient[i]));
+    return Norm(lost) / changed;
   }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
@@ -414,27 +418,39 @@ class Comparison {
                                  const StepOutcome& one, const Scales& scales) {
     constexpr double kSingleBound = 1e-4, kTimesOwnError = 4;
     const double least = options_.reference ? kReferenceBound : options_.tf32 ? kTf32Bound : kSingleBound;
-    if (error <= least || !one.gradients.contains(name)) return least;
+    if (error <= least || (options_.reference && !one.gradients.contains(name))) return least;
     if (!own_errors_) {
       own_errors_.emplace(state, one.gradients, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
       RETURN_IF_ERROR(RunExact(state, inputs, one));
-      AddOwnErrors(one.gradients, scales);
+      AddOwnErrors(state, one, scales);
     }
-    const auto bound = [&] { return std::max(least, kTimesOwnError * own_errors_->of_gradient.at(name)); };
+    const auto bound = [&] { return std::max(least, kTimesOwnError * own_errors_->of_tensor.at(name)); };
     while (error > bound() && !own_errors_->neighbours.AllDrawn()) {
-      ASSIGN_OR_RETURN(const StepOutcome off, RunOn(*one_, own_errors_->neighbours.Next(), inputs));
-      AddOwnErrors(off.gradients, scales);
+      const State neighbour = own_errors_->neighbours.Next();
+      ASSIGN_OR_RETURN(const StepOutcome off, RunOn(*one_, neighbour, inputs));
+      AddOwnErrors(neighbour, off, scales);
     }
     return bound();
   }
 
-  // What the single device's gradients are off by themselves.
+  // What the single device's gradients, and the changes of its running statistics, are off by themselves.
   struct OwnErrors {
     OwnErrors(const State& state, const Gradients& of, double bits, uint64_t seed) : neighbours(state, of, bits, seed) {}
     Neighbours neighbours;
-    Gradients exact;                            // in double; where all is in double, the single device's
-    std::map<std::string, double> of_gradient;  // the largest found
+    Gradients exact;                          // in double; where all is in double, the single device's
+    std::map<std::string, double> of_tensor;  // the largest found
   };
+
+  // Returns the gradients; in f32 also the changes of running statistics, which may be zero but for roundings as those may
+  // (the mean behind a normalisation and a padded convolution is). In double Scales grants those what roundings make.
+  Gradients WhatIsOffByItself(const State& before, const StepOutcome& outcome) const {
+    Gradients all = outcome.gradients;
+    for (size_t p = 0; p < before.parameters.size() && !options_.reference; ++p) {
+      const NamedTensor& tensor = before.parameters[p];
+      if (!all.contains(tensor.name)) all[tensor.name] = Change(outcome.after.parameters[p].values, tensor.values);
+    }
+    return all;
+  }
 
   absl::Status RunExact(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) {
     if (options_.reference) {
@@ -444,15 +460,15 @@ class Comparison {
     if (reference_ == nullptr) {
       ASSIGN_OR_RETURN(reference_, MakeSide(graph_, single_, options_, true, Arithmetic::kDouble, /*micro_batches=*/1));
     }
-    ASSIGN_OR_RETURN(StepOutcome outcome, RunOn(*reference_, state, inputs));
-    own_errors_->exact = std::move(outcome.gradients);
+    ASSIGN_OR_RETURN(const StepOutcome outcome, RunOn(*reference_, state, inputs));
+    own_errors_->exact = WhatIsOffByItself(state, outcome);
     return absl::OkStatus();
   }
 
-  void AddOwnErrors(const Gradients& gradients, const Scales& scales) {
-    for (const auto& [name, gradient] : gradients) {
-      double& error = own_errors_->of_gradient[name];
-      error = std::max(error, Distance(gradient, own_errors_->exact.at(name), scales.gradients));
+  void AddOwnErrors(const State& before, const StepOutcome& outcome, const Scales& scales) {
+    for (const auto& [name, values] : WhatIsOffByItself(before, outcome)) {
+      double& error = own_errors_->of_tensor[name];
+      error = std::max(error, Distance(values, own_errors_->exact.at(name), scales.gradients));
     }
   }
 

@@ -251,6 +251,67 @@ TEST(VerifyPlan, GradientsThatMakeMuchOfRoundingsAreGrantedThoseOfTheirNeighbour
   EXPECT_GT(report->largest.gradient, 1e-10) << "the case is none any more";
 }
 
+// Elements of this bias have gradients of four digits less than the largest ones.
+TEST(VerifyPlan, AnUpdateOfAdamWOfAGradientOfFewDigitsAgrees) {
+  layers::GraphBuilder net("few_digits");
+  layers::LayerId x = net.Input("images", {1, 7, 7});
+  x = net.Conv2d("conv2d1", x, {.out_channels = 5, .kernel = 7, .stride = 3, .pad = 3, .bias = false});
+  x = net.Conv2d("conv2d2", x,
+                 {.out_channels = 5, .kernel = 2, .kernel_w = 1, .stride = 4, .pad = 1, .groups = 5, .bias = false});
+  x = net.Lrn("lrn4", net.Relu("relu3", x), {.size = 5, .alpha = 0.01, .beta = 0.75, .k = 2});
+  x = net.Lrn("lrn5", x, {.size = 3, .alpha = 0.01, .beta = 0.75, .k = 1});
+  x = net.FullyConnected("fullyconnected7", net.Flatten("flatten6", x), {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", x, {.label_smoothing = 0.1});
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 24});
+  VerifyOptions options{.steps = 3, .reference = true, .learning_rate = {.base = 0.001}};
+  options.lower.global_batch = 24;
+  options.lower.update = {.optimizer = program::AdamW{}, .weight_decay = 0.01};
+  const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {1, 7, 7}, .synthetic_classes = 6});
+  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *images, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+  EXPECT_GT(report->largest.parameter, 1e-10) << "the case is none any more";
+}
+
+// A convolution that pads its images all around gives each pixel of a normalised one to every output of a window, so that
+// the mean of what it makes is zero but for roundings.
+absl::StatusOr<VerifyReport> VerifyZeroMean(const Spoil& spoil, bool reference) {
+  layers::GraphBuilder net("zero_mean");
+  layers::LayerId x = net.Input("images", {1, 8, 8});
+  x = net.BatchNorm("norm1", net.Conv2d("conv1", x, {.out_channels = 12, .kernel = 3, .pad = 1, .bias = false}));
+  x = net.BatchNorm("norm2", net.Conv2d("conv2", x, {.out_channels = 48, .kernel = 3, .pad = 2, .bias = false}));
+  x = net.FullyConnected("head", net.Flatten("flatten", net.Relu("relu", x)), {.out_features = 10});
+  net.SoftmaxCrossEntropy("loss", x);
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("model", graph, {.devices = 2, .global_batch = 48});
+  VerifyOptions options{.steps = 2, .reference = reference, .learning_rate = {.base = 0.01}};
+  options.lower.global_batch = 48;
+  options.make_program = Spoiled(spoil);
+  return VerifyPlan(graph, plan, *OpenStream("digits"), options);
+}
+
+TEST(VerifyPlan, AMeanThatIsRoundingsAloneAgrees) {
+  for (const bool reference : {false, true}) {
+    const absl::StatusOr<VerifyReport> report = VerifyZeroMean(nullptr, reference);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+    if (!reference) {
+      EXPECT_GT(report->largest.parameter, 0.1) << "the case is none any more";
+    }
+  }
+}
+
+TEST(VerifyPlan, BesideAMeanThatIsRoundingsAloneASmallErrorIsFound) {
+  const absl::StatusOr<VerifyReport> report = VerifyZeroMean(
+      [](program::Program& program, const partition::LowerOptions&) {
+        ForEach<program::BatchNormTrack>(program, [](program::BatchNormTrack& op) { op.momentum *= 1.001; });
+      },
+      /*reference=*/false);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+}
+
 // A bias before a normalisation has no gradient but roundings, of which any multiple agrees; what is shown is another
 // tensor.
 TEST(VerifyPlan, WhatIsShownIsTheTensorNearestItsBound) {
