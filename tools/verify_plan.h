@@ -50,7 +50,7 @@ struct VerifyReport {
   std::string differing_copies;  // of which tensor two devices hold copies that are not equal bits; else empty
   // Of each kind the tensor whose error is the largest part of its bound: the error, relative, and the bound.
   VerifyErrors error, tolerance;
-  VerifyErrors largest;  // errors, of whatever bounds
+  VerifyErrors largest;      // errors, of whatever bounds
   std::string worst_tensor;  // whose error is the largest part of what it was granted
   double worst_error = 0, worst_bound = 0;
   int64_t steps = 0;
