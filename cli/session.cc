@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -57,9 +58,9 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   return partition::NamedPlan(name, graph, {});  // which names there are
 }
 
-// A plan splits a micro-batch, of which messages know nothing but its size.
+// A plan splits a micro-batch, of which messages about the batch know nothing but its size.
 absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
-  if (status.ok() || flags.accumulate == 1) return status;
+  if (status.ok() || flags.accumulate == 1 || !absl::StrContains(status.message(), "global batch")) return status;
   return absl::Status(status.code(), absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d",
                                                      status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
 }

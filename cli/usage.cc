@@ -68,10 +68,12 @@ absl::string_view FlagOf(absl::string_view message) { return message.substr(0, m
 std::string ReadDecimal(std::string& text) {
   const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+');
   absl::string_view digits = absl::string_view(text).substr(has_sign ? 1 : 0);
-  const bool is_prefixed = digits.size() > 1 && digits[0] == '0' && absl::ascii_isalpha(digits[1]);
+  const size_t zeros = std::min(digits.find_first_not_of('0'), digits.size());
+  const bool is_prefixed = zeros > 0 && zeros < digits.size() && absl::ascii_isalpha(digits[zeros]);
   if (is_prefixed) return absl::StrFormat("expected a whole number in decimal digits, found \"%s\"", text);
-  const size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
-  if (digits.size() > 1) text = absl::StrCat(text.substr(0, has_sign ? 1 : 0), digits.substr(first));
+  const bool is_whole = absl::c_all_of(digits, [](char c) { return absl::ascii_isdigit(c); });
+  if (digits.size() < 2 || !is_whole) return "";  // what comes behind says what is wrong
+  text = absl::StrCat(text.substr(0, has_sign ? 1 : 0), digits.substr(std::min(zeros, digits.size() - 1)));
   return "";
 }
 

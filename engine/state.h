@@ -53,7 +53,7 @@ struct StateCopy {
 // (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed);
 
-// Sets averages to the parameters as they are now.
+// Sets averages to the parameters as they are now. Internal where copies of those differ, as CopyState.
 absl::Status StartAverages(LoadedProgram& loaded);
 
 // State is read and written as doubles, whole tensors at a time, by what looks at numbers (initialisation, verify, tests),
@@ -84,7 +84,8 @@ int64_t StateBytes(const program::Program& program);
 // Return InvalidArgument that names the first value that is infinite, not a number, or beyond what f32 holds.
 absl::Status CheckFinite(absl::Span<const TensorView> tensors);
 absl::Status CheckFiniteState(const StateCopy& copy);
-// Does the same for every parameter that is loaded, one after the other. REQUIRES: synchronized.
+// Does the same for every parameter that is loaded, one after the other; Internal where copies differ, as CopyState.
+// REQUIRES: synchronized.
 absl::Status CheckFinite(const LoadedProgram& loaded);
 
 // Returns Internal, with tensor and devices, where two devices hold the same box of a parameter but not the same bits of it.

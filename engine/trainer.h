@@ -55,7 +55,8 @@ struct TrainOptions {
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate{};
   // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
-  // training goes on, unless all steps are such, or kMostSkippedInARow behind each other; false: training ends there.
+  // training goes on, unless all steps of a run from step 0 are such, or kMostSkippedInARow behind each other; false:
+  // training ends there.
   bool skips_not_finite = false;
   const std::atomic<bool>* stop = nullptr;  // set from elsewhere: training ends after the steps in flight
   std::function<void(const TrainProgress&)> on_step{};

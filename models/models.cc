@@ -28,7 +28,7 @@ ModelInfo WithHeads(ModelInfo model) {
   return model;
 }
 
-// The same for 10 classes of images of 32 pixels.
+// The network made one for 10 classes of images of 32 pixels.
 ModelInfo Small(ModelInfo model) {
   model.input_size = 32;
   model.classes = 10;

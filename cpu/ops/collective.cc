@@ -108,7 +108,7 @@ class TransferKernel : public Kernel {
 
   absl::Status Run(int64_t) override {
     if (!meeting_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
-    // Those who have met come to part, also where a move finds no memory, and throws.
+    // A member that has met must also part, even where a move finds no memory and throws: the others wait for it.
     const absl::Cleanup part = [this] { meeting_->rendezvous.Part(); };
     for (const Move& move : moves_) RunMove(move, meeting_->data);
     return absl::OkStatus();

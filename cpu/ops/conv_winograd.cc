@@ -410,8 +410,7 @@ bool MultipliesLess(const Window& window, const Shape& y) {
 }
 
 // Returns how to multiply so that it takes less time than oneDNN's direct kernels in bf16; docs/performance.md has the
-// bounds. Halves take twice the
-// transformations, which many channels are worth; weights of more floats come from memory.
+// bounds. Halves take twice the transformations, which many channels are worth; weights of more floats come from memory.
 Products ProductsOfBf16(const Window& window, int64_t inputs, int64_t outputs, const Shape& y) {
   constexpr int64_t kFewest = 32, kMostOfFloats = 384, kFewestOfHalves = 160;
   switch (Bf16KernelsHere()) {

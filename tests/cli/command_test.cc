@@ -22,6 +22,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const char kTrain[] = "train --model=two_column --data=digits --width=0.25 ";
 
@@ -126,6 +127,8 @@ TEST_F(Command, NumbersWithZerosBeforeThemAreDecimal) {
   EXPECT_EQ(report["global_batch"], 100);
   EXPECT_EQ(report["steps"], 2);
   for (const char* seed : {"0", "00", "08"}) EXPECT_EQ(Run(absl::StrCat(train, "16 --seed=", seed)).code, 0) << seed;
+  ExpectError(train + "0.5", 2, {"--batch: expected a whole number from 1", "found \"0.5\""});
+  ExpectError(train + "00x10", 2, {"in decimal digits, found \"00x10\""});
   ExpectError(train + "0x10", 2, {"--batch: expected a whole number in decimal digits, found \"0x10\""});
   ExpectError(train + "-01", 2, {"--batch: expected a whole number from 1", "found \"-1\""});
 }
@@ -142,6 +145,7 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   ExpectError("models lenet --zero-init-residual=on", 2, {"--zero-init-residual: expected a network", "lenet"});
   ExpectError("train --model=two_column --data=digits --batch=64 --accumulate=64 --devices=2", 2,
               {"a global batch of 1", "--accumulate=64 cuts the batch of 64 into micro-batches of 1"});
+  EXPECT_THAT(Run("train --model=two_column --data=digits --plan=dta --accumulate=2").err, Not(HasSubstr("micro-batches")));
   ExpectError("plan --model=alexnet --devices=4 --batch=64 --plan=auto --columns=2 --machine=dgx1-v100", 2,
               {"--columns: expected none beside --plan=auto"});
   Write("wrong.toml", "steps = 1_0\n");

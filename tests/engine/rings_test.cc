@@ -158,9 +158,9 @@ TEST(SchedulesFor, AGroupOfOneMovesNothing) {
   for (CollectiveAlgorithm algorithm : {kRing, kTree, kDirect, kMaster, kServer, kFastest}) {
     machine.collectives = algorithm;
     const CostModel cost(machine, 2);
-    for (const CostModel::CollectiveSchedule& way :
+    for (const CostModel::CollectiveSchedule& schedule :
          cost.SchedulesFor(*Routes::Create(machine), program::CollectiveKind::kAllReduce, {1}, 0)) {
-      EXPECT_EQ(way.Seconds(1e9), 0);
+      EXPECT_EQ(schedule.Seconds(1e9), 0);
     }
   }
 }

@@ -159,8 +159,7 @@ TEST(StagingPieces, AreOfEachFlow) {
   builder.AddExchange(0, {{builder.Read(x), builder.Write(t)}, {.bytes_written = 100'000, .bytes_sent = 4'000'000}}, 1,
                       {{builder.Read(b), builder.Write(y)}, {.bytes_written = 4'000'000, .bytes_sent = 100'000}},
                       Lane::kComm, {"halo"});
-  EXPECT_NEAR(Ms(Of(std::move(builder).Build(), machine).first_step), 0.5 + 4.1, 1e-6)
-      << "both schedules share the host's link";
+  EXPECT_NEAR(Ms(Of(std::move(builder).Build(), machine).first_step), 0.5 + 4.1, 1e-6) << "both ways share the host's link";
 }
 
 TEST(Server, TakesAsLongAsItsLinksAndItsAdding) {
@@ -229,9 +228,9 @@ TEST(Switch, IsOneOfAllMembers) {
   const Routes routes = *Routes::Create(machine);
   const auto forms = [&](const std::vector<int>& group) {
     int in_switch = 0;
-    for (const CostModel::CollectiveSchedule& way :
+    for (const CostModel::CollectiveSchedule& schedule :
          CostModel(machine, 16).SchedulesFor(routes, CollectiveKind::kAllReduce, group, 0)) {
-      in_switch += way.form == CostModel::CollectiveSchedule::Form::kInSwitch;
+      in_switch += schedule.form == CostModel::CollectiveSchedule::Form::kInSwitch;
     }
     return in_switch;
   };
@@ -248,9 +247,9 @@ TEST(Switch, IsOneOfAllMembers) {
     triangle.links.push_back({.a = device, .b = node, .bytes_per_sec = {1e9}, .latency_sec = {}});
   }
   const Routes between = *Routes::Create(triangle);
-  for (const CostModel::CollectiveSchedule& way :
+  for (const CostModel::CollectiveSchedule& schedule :
        CostModel(triangle, 3).SchedulesFor(between, CollectiveKind::kAllReduce, {0, 1, 2}, 0)) {
-    EXPECT_NE(way.form, CostModel::CollectiveSchedule::Form::kInSwitch);
+    EXPECT_NE(schedule.form, CostModel::CollectiveSchedule::Form::kInSwitch);
   }
   machine.switch_bytes_per_sec.value = 0;
   EXPECT_EQ(forms({0, 1, 2, 3}), 0);
