@@ -37,9 +37,9 @@ absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
         "%s: expected a file outside of checkpoints, found %s, which would damage that in %s; name another place", file.flag,
         file.path, folder.string()));
   }
-  const bool is_of_run = place.filename() == "lock" || place.filename() == "config.toml";
+  if (place.filename() != "lock" && place.filename() != "config.toml") return absl::OkStatus();
   const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(folder.string());
-  if (!is_of_run || !steps.ok() || steps->empty()) return absl::OkStatus();
+  if (!steps.ok() || steps->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("%s: expected a name that a folder of checkpoints does not need itself, found %s; name another file",
                       file.flag, file.path));

@@ -1,3 +1,5 @@
+// Longer than most sources: what a bound grants is taken from runs of the same sides, so both stand in one class.
+
 #include "tools/verify_plan.h"
 
 #include <algorithm>
