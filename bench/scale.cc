@@ -82,7 +82,7 @@ absl::Status Main(const Options& options) {
                      return partition::NamedPlan(options.plan, graph, {.devices = options.devices, .global_batch = batch});
                    }));
   plan.reduction = *partition::ReductionFromName(options.reduction);
-  ASSIGN_OR_RETURN(const program::Representatives few, Timed("LowerRepresentatives", [&] {
+  ASSIGN_OR_RETURN(const program::RepresentativeProgram few, Timed("LowerRepresentatives", [&] {
                      return partition::LowerRepresentatives(graph, plan, {.global_batch = batch});
                    }));
   std::printf("%zu tasks, %zu buffers\n", few.program.tasks.size(), few.program.buffers.size());

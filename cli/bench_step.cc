@@ -96,7 +96,9 @@ absl::Status RunSteps(const Flags& flags, tools::StepMeter& meter) {
                    flags.steps > 0 ? absl::ZeroDuration() : kLeastTime);
 }
 
-double ImagesPerSecond(const Flags& flags, double step_seconds) { return static_cast<double>(flags.batch) / step_seconds; }
+double ImagesPerSecond(const PlanFlags& flags, double step_seconds) {
+  return static_cast<double>(flags.batch) / step_seconds;
+}
 
 absl::StatusOr<std::vector<Pair>> RunPairs(const Flags& flags, const BenchFlags& bench, tools::StepMeter& meter) {
   const auto run = [&]() -> absl::StatusOr<double> {

@@ -198,7 +198,7 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
     const absl::Duration passed = program::SteadyNow() - begin;
     const auto done = static_cast<int64_t>(r), all = static_cast<int64_t>(runs.size());
     progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + afterwards);
-    const int slices = time.SlicesOf(r, passed);
+    const int slices = time.SlicesInTime(r, passed);
     if (slices == 0) {
       left_out.push_back(runs[r].name());
     } else {

@@ -31,7 +31,7 @@ absl::Duration CalibrationTime::TakenBy(size_t first, int slices) const {
   return sum;
 }
 
-int CalibrationTime::SlicesOf(size_t run, absl::Duration passed) const {
+int CalibrationTime::SlicesInTime(size_t run, absl::Duration passed) const {
   for (int slices = kMostSlices; slices > 0; --slices) {
     if (passed + TakenBy(run, slices) <= budget_) return slices;
   }
@@ -41,7 +41,7 @@ int CalibrationTime::SlicesOf(size_t run, absl::Duration passed) const {
 
 absl::Duration CalibrationTime::Left(size_t run, absl::Duration passed) const {
   if (run >= runs_.size()) return absl::ZeroDuration();
-  const absl::Duration taken = TakenBy(run, std::max(SlicesOf(run, passed), 1));
+  const absl::Duration taken = TakenBy(run, std::max(SlicesInTime(run, passed), 1));
   return std::max(std::min(taken, budget_ - passed), absl::ZeroDuration());
 }
 

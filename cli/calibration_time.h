@@ -29,7 +29,7 @@ class CalibrationTime {
 
   // The most slices, up to kMostSlices, for which this run and all behind it end in time; 1 where there is time for that of
   // this run alone, or what it takes is a guess in the first half of the budget, and 0 where there is not.
-  int SlicesOf(size_t run, absl::Duration passed) const;
+  int SlicesInTime(size_t run, absl::Duration passed) const;
   // What loading this run and so many slices of it will take.
   absl::Duration Expected(size_t run, int slices) const;
   // What this run and all behind it will take.

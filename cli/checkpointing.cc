@@ -50,10 +50,9 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
   }
   for (const std::string& name : allowed) {
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
-    const std::string nearest = program::NearestName(name, fields);
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--allow-change: expected fields of a run (%s), found \"%s\"%s", absl::StrJoin(fields, ", "), name,
-                        nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+    return absl::FailedPreconditionError(absl::StrFormat("--allow-change: expected fields of a run (%s), found \"%s\"%s",
+                                                         absl::StrJoin(fields, ", "), name,
+                                                         program::DidYouMean("; ", name, fields)));
   }
   return absl::OkStatus();
 }

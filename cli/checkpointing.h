@@ -19,18 +19,19 @@
 
 namespace colonnade::cli {
 
-// What decides where a run goes: the flags of network, data and optimiser as they are after defaults, in the words of the
-// flags.
+// Returns the fields that decide how a run goes: the flags of network, data and optimiser as they are after defaults, in the
+// words of the flags.
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data);
 
-// A sentence for the user where a disk with `free` bytes has not room for all the checkpoints of so many bytes that may be
-// added before some are removed; else "".
+// Returns a warning where a disk with `free` bytes cannot hold the `added` checkpoints of `bytes` that may exist before
+// older ones are removed; else "".
 std::string RoomNote(int64_t bytes, int64_t free, int64_t added);
 
 class Checkpointing {
  public:
-  // The fields of the run where it begins or goes on there: what is over all of its steps depends on how many there are.
+  // Returns the fields of a run that begins, or goes on, at `from`: what is over all of its steps depends on how many there
+  // are.
   using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& from)>;
 
   // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is

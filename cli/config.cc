@@ -157,11 +157,15 @@ class Reader {
       const std::vector<std::string> flags = FlagsOf(*sub);
       commands_.push_back(sub->get_name());
       all_.insert(flags.begin(), flags.end());
-      if (sub->get_name() == command) own_.insert(flags.begin(), flags.end());
+      if (sub->get_name() != command) continue;
+      own_.insert(flags.begin(), flags.end());
+      for (const CLI::Option* option : sub->get_options()) {
+        if (option->get_expected_max() == 0 && !option->get_lnames().empty()) switches_.insert(option->get_lnames()[0]);
+      }
     }
   }
 
-  // Whether an item is for this sub-command; an error where it is for none.
+  // Whether an item is for this sub-command, and more than a switch that stays off; an error where it is for none.
   absl::StatusOr<bool> IsMeant(const CLI::ConfigItem& item) {
     const int before = counts_[item.name]++;
     const auto place = [&] {
@@ -175,14 +179,14 @@ class Reader {
                                                         section));
     }
     if (!all_.contains(item.name)) {
-      const std::string nearest = program::NearestName(item.name, {own_.begin(), own_.end()});
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", place(), item.name,
-                          nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", place(),
+                                                        item.name,
+                                                        program::DidYouMean("; ", item.name, {own_.begin(), own_.end()})));
     }
     if (!item.parents.empty() && item.parents[0] != command_) return false;
     if (!own_.contains(item.name)) return false;
-    if (seen_.insert(item.name).second) return true;
+    const bool is_off = switches_.contains(item.name) && item.inputs == std::vector<std::string>{"false"};
+    if (seen_.insert(item.name).second) return !is_off;
     return absl::InvalidArgumentError(absl::StrFormat("%s: expected each key once, found \"%s\" twice", place(), item.name));
   }
 
@@ -194,7 +198,7 @@ class Reader {
   const std::string file_, text_, command_;
   std::vector<std::string> commands_;
   std::map<std::string, int> counts_;  // of each key so far
-  std::set<std::string> all_, own_, seen_;
+  std::set<std::string> all_, own_, switches_, seen_;
 };
 
 // A value as TOML has it: lists of words in brackets, words that are no numbers in quotes.

@@ -23,9 +23,9 @@ struct RunCurves {
 // log's are passed over.
 RunCurves CurvesOf(absl::string_view log);
 
-// The mean of the values so far, of which those `window` steps back weigh 1/e.
+// Returns the running mean, in which a value `window` steps back weighs 1/e.
 Curve Smoothed(const Curve& curve, double window);
-// At most 2 · `buckets` of the points, among them the lowest and the highest of each bucket.
+// Returns at most 2 · `buckets` of the points, among them the lowest and the highest of each bucket.
 Curve Thinned(const Curve& curve, size_t buckets);
 
 // As SVG.

@@ -197,7 +197,7 @@ int DataThreads(const DataFlags& flags) {
   return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-int64_t JpegIndexBytes(const Flags& flags) { return flags.jpeg_index * 1'000'000; }
+int64_t JpegIndexBytes(const DataFlags& flags) { return flags.jpeg_index * 1'000'000; }
 
 namespace {
 

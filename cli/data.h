@@ -39,7 +39,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
 
 // Returns the number of threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const DataFlags& flags);
-int64_t JpegIndexBytes(const Flags& flags);  // of each set that is open
+int64_t JpegIndexBytes(const DataFlags& flags);  // of each set that is open
 
 // Returns a text that identifies `set` wherever it lies: count, shape, classes, and an XXH3 of the labels and of the pixels
 // or, for a set in files, of the files' names (OpenStreams adds what was measured of their pixels).

@@ -54,7 +54,7 @@ absl::Status NoCuda(const absl::Status& why) {
 
 }  // namespace
 
-absl::Status CheckBackend(const Flags& flags) {
+absl::Status CheckBackend(const BackendFlags& flags) {
   return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<tools::Gpus> FindGpus() {
   return gpus.ok() ? gpus : NoCuda(gpus.status());
 }
 
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags& flags, int devices, int threads_per_device,
                                                              bool times_tasks) {
   if (flags.backend != "cpu") {
     absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);

@@ -19,10 +19,10 @@ namespace colonnade::cli {
 
 // Opens the backend that --backend names. Unavailable for cuda where there is none. A CPU device always times its tasks, a
 // GPU with `times_tasks`.
-absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const Flags& flags, int devices, int threads_per_device,
+absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags& flags, int devices, int threads_per_device,
                                                              bool times_tasks = false);
 // Returns OK if OpenBackend would find what --backend and --dtype ask for, else why it would not.
-absl::Status CheckBackend(const Flags& flags);
+absl::Status CheckBackend(const BackendFlags& flags);
 // Returns the GPUs that --backend=cuda finds, at least one; else Unavailable.
 absl::StatusOr<tools::Gpus> FindGpus();
 // Returns how the kernels of CPU devices multiply with --dtype=bf16, as ", bf16 (AMX)"; empty with any other --dtype.

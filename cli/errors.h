@@ -10,7 +10,8 @@ namespace colonnade::cli {
 // Names the flag --FIELD where the message of a library begins with "field: ".
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
 
-// 0 ok, 1 unexpected, 2 usage, 12 does not fit, 21 not finite, 65 wrong contents, 66 missing, 69 no device, 74 cannot write.
+// Returns the exit code of `status`: 0 ok, 1 unexpected, 2 usage, 12 does not fit, 21 not finite, 65 wrong contents, 66
+// missing, 69 no device, 74 cannot write.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace colonnade::cli

@@ -17,11 +17,16 @@
 
 namespace colonnade::cli {
 
-absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  flags.mode = "eval";
-  std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
-  // Mean and deviation are those of the training set, as in training; so are the classes.
+namespace {
+
+struct Test {
+  Samples samples;
+  Session session;
+  std::unique_ptr<data::Pipeline> stream;
+};
+
+// Mean and deviation are those of the training set, as in training; so are the classes.
+absl::StatusOr<Test> OpenTest(const Flags& flags) {
   const bool measures = flags.mean.empty() || flags.std.empty();
   Samples train_samples;
   if (measures) {
@@ -32,14 +37,43 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
     }
     ASSIGN_OR_RETURN(train_samples, std::move(train));
   }
-  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, false, train_samples.get()));
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
+  Test test;
+  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, false, train_samples.get()));
+  ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get()));
   data::Moments moments;
   if (measures) {
-    ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> train, OpenStream(flags, session, train_samples, true));
+    ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> train, OpenStream(flags, test.session, train_samples, true));
     moments = train->moments();
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, false, moments));
+  ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, false, moments));
+  return test;
+}
+
+void PrintTest(const Flags& flags, const std::string& model, const engine::EvalReport& report, bool stopped) {
+  const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);
+  if (flags.json) {
+    PrintJson({{"model", model},
+               {"data", flags.data},
+               {"stopped", stopped},
+               {"test", TestJson(report)},
+               {"images_per_s", images_per_s}});
+  } else if (report.count > 0) {
+    const std::string part = stopped ? absl::StrFormat("stopped, of %d samples only: ", report.count) : "";
+    std::printf("%s%s\n", part.c_str(),
+                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report.top1(),
+                                100 * report.top5(), report.loss, report.count, images_per_s)
+                    .c_str());
+  }
+}
+
+}  // namespace
+
+absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
+  flags.mode = "eval";
+  std::optional<CountProgress> loading(std::in_place, "loading");
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
+  ASSIGN_OR_RETURN(const Test test, OpenTest(flags));
+  const Session& session = test.session;
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
@@ -52,25 +86,12 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
       engine::WithContext(engine::WriteState(executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
   loading.reset();
   PrintSession(flags, session, backend->name());
-  Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
-  ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *stream, stop));
+  Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
+  ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();
-  PrintSkipped(*stream, *samples);
-  const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);
-  if (flags.json) {
-    PrintJson({{"model", session.graph.name},
-               {"data", flags.data},
-               {"stopped", outcome.interrupted},
-               {"test", TestJson(report)},
-               {"images_per_s", images_per_s}});
-  } else if (report.count > 0) {
-    const std::string part = outcome.interrupted ? absl::StrFormat("stopped, of %d samples only: ", report.count) : "";
-    std::printf("%s%s\n", part.c_str(),
-                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report.top1(),
-                                100 * report.top5(), report.loss, report.count, images_per_s)
-                    .c_str());
-  }
+  PrintSkipped(*test.stream, *test.samples);
+  PrintTest(flags, session.graph.name, report, outcome.interrupted);
   return absl::OkStatus();
 }
 

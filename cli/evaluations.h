@@ -38,8 +38,8 @@ absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engin
 
 class Evaluations {
  public:
-  // All but the flags must outlive it, and --eval-every and --until be as their rules have them. Without a `test` set there
-  // are no tests.
+  // All arguments but `flags` must outlive it. Without a `test` set there are no tests. REQUIRES: --eval-every and --until
+  // passed their validators.
   Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
               const std::atomic<bool>& stop, RunLog& log);
 

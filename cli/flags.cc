@@ -390,7 +390,7 @@ void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags
 void AddScheduleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   app.add_option("--lr-policy", flags.lr_policy,
                  "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
-                 "onecycle, over all steps (default: the model's, whose steps are those of a batch of 64)")
+                 "onecycle, over all steps (default: the model's; N counts steps of the run, whatever its batch)")
       ->group(group);
   app.add_option("--warm-up", flags.warm_up,
                  "first steps, in which the learning rate grows linearly to what it would be without")

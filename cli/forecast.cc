@@ -54,7 +54,7 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 }  // namespace
 
-absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, const std::string& backend) {
+absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend) {
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
   ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)));
   if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags)); !warning.empty()) return None(warning);
@@ -67,7 +67,7 @@ absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, 
   Forecast forecast{.machine = std::move(machine),
                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),
                     .settings = PlanSettingsOf(flags)};
-  ASSIGN_OR_RETURN(const program::Representatives lowered,
+  ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered,
                    tools::LowerRepresentativesOn(forecast.machine, session.graph, session.plan, forecast.lower));
   ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(lowered, forecast.machine, {.memory = false}));
   forecast.step = simulation.step;
@@ -96,7 +96,7 @@ void PlanSearch::Run() {
   (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &idle);
   try {
     Search();
-  } catch (const std::bad_alloc&) {  // the training may have enough
+  } catch (const std::exception&) {  // the training goes on without: of memory, it may have enough
   }
   is_over_ = true;
 }

@@ -28,9 +28,9 @@ struct Forecast {
   std::vector<double> compute_sec;  // of each device
 };
 
-// The forecast of the session on --machine, if that is a profile of the devices of `backend`: the calibrated one of this
-// machine, or a file. FailedPrecondition saying in one sentence why there is none and what gives it.
-absl::StatusOr<Forecast> ForecastOf(const Flags& flags, const Session& session, const std::string& backend);
+// Makes the forecast of the session on --machine, which must be a profile of the devices of `backend`: the calibrated one of
+// this machine, or a file. FailedPrecondition says in one sentence why there is none and what gives it.
+absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend);
 
 // Searches for the best plan on the profile's devices, in a thread that gets only what time others leave.
 class PlanSearch {

@@ -14,12 +14,11 @@ struct NamedFile {
   std::string path;  // empty: the flag is not given
 };
 
-// `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
+// Returns `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
 std::string IfFile(const std::string& name);
 
-// FailedPrecondition where a file that is to be written is also another of these, by whatever path: one of `written`, or of
-// `others`, files that are read and folders. FailedPrecondition where it would be part of a checkpoint, which it would
-// damage. DataLoss where it cannot be written.
+// Returns FailedPrecondition where a file of `written` is, by any path, also another of them or one of `others` (files that
+// are read, and folders), or would be part of a checkpoint; DataLoss where it cannot be written.
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others = {});
 
 }  // namespace colonnade::cli

@@ -30,7 +30,7 @@ models::ModelOptions OptionsOf(const NetworkFlags& flags) {
 }
 
 // The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
-std::string FlagAgainst(const Flags& flags, const tools::Network& network) {
+std::string FlagAgainst(const NetworkFlags& flags, const tools::Network& network) {
   const models::ModelOptions asked = OptionsOf(flags), left;
   const program::Shape& image = network.graph.nodes[0].sample_shape;
   const auto differs = [](int64_t flag, int64_t own) { return flag != 0 && flag != own; };
@@ -50,7 +50,7 @@ std::string FlagAgainst(const Flags& flags, const tools::Network& network) {
   return "";
 }
 
-absl::StatusOr<tools::Network> NetworkOfFile(const Flags& flags) {
+absl::StatusOr<tools::Network> NetworkOfFile(const NetworkFlags& flags) {
   ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(flags.model));
   const layers::LayerNode& images = network.graph.nodes[0];
   if (images.sample_shape.size() != 3) {
@@ -75,7 +75,7 @@ absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGra
 }
 
 // Checks that --zero-init-residual changes `network`, which `options` made.
-absl::Status CheckResidualBranches(const Flags& flags, models::ModelOptions options, const tools::Network& network) {
+absl::Status CheckResidualBranches(const NetworkFlags& flags, models::ModelOptions options, const tools::Network& network) {
   if (!options.zero_init_residual || tools::IsNetworkFile(flags.model)) return absl::OkStatus();
   options.zero_init_residual = false;
   ASSIGN_OR_RETURN(const tools::Network without, tools::OpenNetwork(flags.model, options));
@@ -117,6 +117,14 @@ std::string PadFor(const DataFlags& flags, const program::Shape& expected, const
   return absl::StrFormat("; --pad=%d makes such images of them", pad);
 }
 
+std::string PadForModel(const Flags& flags, const program::Shape& found) {
+  for (const models::ModelInfo& model : models::AllModels()) {
+    if (model.name != flags.model) continue;
+    return PadFor(flags, {model.input_channels, model.input_size, model.input_size}, found);
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
@@ -134,8 +142,8 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   options.input_channels = options.input_size = 0;
   const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
   const std::string advice = images_are_wrong
-                                 ? absl::StrFormat(" (built for the images %s of %s)%s", program::ToString(*shape),
-                                                   samples->name(), ModelsFor(*shape))
+                                 ? absl::StrFormat(" (built for the images %s of %s)%s%s", program::ToString(*shape),
+                                                   samples->name(), ModelsFor(*shape), PadForModel(flags, *shape))
                                  : FlagsThatShape(flags);
   return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
 }

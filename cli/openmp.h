@@ -14,7 +14,7 @@ namespace colonnade::cli {
 //     cores of their own, which are those that OMP_PLACES or GOMP_CPU_AFFINITY names, or all.
 void SetUpOpenMp(char** argv);
 
-// Words of a shell that give its children the user's limit of spinning again.
+// Returns shell text that restores the user's own limit of spinning for child processes.
 std::string WithoutLimitOfSpinning();
 
 }  // namespace colonnade::cli

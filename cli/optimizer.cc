@@ -77,10 +77,9 @@ absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
   for (const std::string& pattern : flags.freeze) {
     const bool any = absl::c_any_of(graph.nodes, [&](const layers::LayerNode& node) { return Matches(node, pattern); });
     if (any) continue;
-    const std::string nearest = program::NearestName(pattern, layers);
     return absl::FailedPreconditionError(
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
-                        pattern, nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+                        pattern, program::DidYouMean("; ", pattern, layers)));
   }
   if (flags.replace_head && FrozenLayers(flags, graph).contains(HeadOf(graph))) {
     return absl::FailedPreconditionError(

@@ -100,7 +100,7 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
       if (option.strategies.empty()) continue;
       partition::Plan plan = p.session.plan;
       plan.layers[layer] = option.strategies;
-      const absl::StatusOr<program::Representatives> lowered =
+      const absl::StatusOr<program::RepresentativeProgram> lowered =
           tools::LowerRepresentativesOn(p.machine, p.session.graph, plan, p.lower);
       if (!lowered.ok()) continue;
       const absl::StatusOr<engine::Simulation> simulation =

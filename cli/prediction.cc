@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-SentBytes SentBytesOf(const program::Representatives& lowered, const layers::LayerGraph& graph) {
+SentBytes SentBytesOf(const program::RepresentativeProgram& lowered, const layers::LayerGraph& graph) {
   SentBytes sent;
   for (const layers::LayerNode& node : graph.nodes) sent.by_layer[node.name] = 0;
   for (const program::Task& task : lowered.program.tasks) {
@@ -79,14 +79,14 @@ std::vector<size_t> ComparedCandidates(const Prediction& p) {
 absl::Status Draw(const Flags& flags, Prediction& p) {
   const tools::Refit refit = RefitOrWarn(p.machine);
   p.drawn_candidates = ComparedCandidates(p);
-  std::vector<program::Representatives> others;
+  std::vector<program::RepresentativeProgram> others;
   for (size_t i : p.drawn_candidates) {
-    ASSIGN_OR_RETURN(program::Representatives lowered,
+    ASSIGN_OR_RETURN(program::RepresentativeProgram lowered,
                      tools::LowerRepresentativesOn(p.machine, p.session.graph, p.candidates[i].plan, p.lower));
     others.push_back(std::move(lowered));
   }
-  std::vector<const program::Representatives*> programs = {&p.lowered};
-  for (const program::Representatives& lowered : others) programs.push_back(&lowered);
+  std::vector<const program::RepresentativeProgram*> programs = {&p.lowered};
+  for (const program::RepresentativeProgram& lowered : others) programs.push_back(&lowered);
   CountProgress progress("draw");
   absl::StatusOr<tools::DrawnSteps> drawn = tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress));
   if (absl::IsFailedPrecondition(drawn.status())) {
@@ -115,7 +115,7 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
 }  // namespace
 
 tools::Refit RefitOrWarn(const engine::Machine& machine) {
-  absl::StatusOr<tools::Refit> refit = tools::RefitOf(machine);
+  absl::StatusOr<tools::Refit> refit = tools::MakeRefit(machine);
   absl::Status status = refit.status();
   if (status.ok() && *refit != nullptr) status = CheckIsFitted(machine, *refit);
   if (status.ok()) return *std::move(refit);

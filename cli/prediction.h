@@ -19,7 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/planner.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "tools/intervals.h"
 #include "tools/planning.h"
 
@@ -41,7 +41,7 @@ struct Prediction {
   Session session;
   engine::Machine machine;
   partition::LowerOptions lower;
-  program::Representatives lowered;
+  program::RepresentativeProgram lowered;
   engine::Simulation simulation;                 // empty before Predict
   std::vector<partition::Candidate> candidates;  // of --plan=auto
   double least_sec = 0;                          // then: what no plan goes below

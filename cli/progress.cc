@@ -162,7 +162,9 @@ void CountProgress::SpeakUntilTheEnd() {
     if (latest != this) continue;
     pause = is_terminal ? kTerminalInterval : kLogInterval;
     const std::string line = Line(program::SteadyNow());
+    lock.unlock();  // whoever counts does not wait for a terminal that is stopped
     is_terminal ? DrawInPlace(line) : Say(line);
+    lock.lock();
   }
 }
 

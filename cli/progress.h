@@ -45,7 +45,7 @@ std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view uni
 // speaks.
 class CountProgress {
  public:
-  // `counted`: of what the rate is said; empty: no rate is.
+  // `counted` names what the rate counts ("images"); empty: no rate is shown.
   explicit CountProgress(std::string what, std::string counted = "");
   ~CountProgress();  // wipes its line out on a terminal
   CountProgress(const CountProgress&) = delete;

@@ -32,7 +32,7 @@ tools::StackedBar BarOf(const std::string& label, const tools::MemoryParts& memo
 tools::ReportFigure StepFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars);
 // Draws a line at `limit` bytes, if that is above 0.
 tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars, double limit = 0);
-// Of the first devices where bars are many, which its caption then says; `what` begins that.
+// Shows the first devices only where there are many, and says so in its caption, which begins with `what`.
 tools::ReportFigure TimelineFigure(const std::string& what, const engine::Trace& trace, int devices);
 
 // Writes `report` of `colonnade COMMAND`, with the configuration, the versions and the machine after its sections. `profile`

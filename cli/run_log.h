@@ -59,10 +59,10 @@ nlohmann::ordered_json HeadJson(const Flags& flags, const Session& session, cons
                                 const engine::RunFields& fields, const RunCourse& course);
 nlohmann::ordered_json StepJson(const StepRecord& record);
 nlohmann::ordered_json EvaluationJson(const EvaluationRecord& record);
-// One of them as a line.
+// Returns one of them as a line.
 std::string LogLine(const nlohmann::ordered_json& object);
 
-// How much of a log stands: all whole lines. InvalidArgument where `contents` begins neither as a log does nor is a torn
+// Returns the bytes of a log's whole lines. InvalidArgument where `contents` begins neither as a log does nor is a torn
 // beginning of one, of which 0 bytes stand.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
 // Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.

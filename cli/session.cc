@@ -200,7 +200,7 @@ program::DType DTypeOf(const BackendFlags& flags) {
   return dtype == program::DType::kF32 && flags.kernels == "reference" ? program::DType::kF64 : dtype;
 }
 
-std::string DTypeName(const Flags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
+std::string DTypeName(const BackendFlags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
 
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
   const bool train = mode == program::Mode::kTrain;
@@ -231,7 +231,7 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
                                         "batch");
   if (fits.ok() || beside.bytes == 0) return fits;
   return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),
-                                                      static_cast<double>(beside.bytes) / 1e9, beside.of));
+                                                      static_cast<double>(beside.bytes) / 1e9, beside.purpose));
 }
 
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {

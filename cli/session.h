@@ -46,15 +46,15 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const BackendFlags& flags);  // of the Program
-std::string DTypeName(const Flags& flags);          // "fp64" where --kernels=reference computes in it, else --dtype
+std::string DTypeName(const BackendFlags& flags);   // "fp64" where --kernels=reference computes in it, else --dtype
 partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
 // Memory of the host beside that of the devices.
 struct HostUse {
   int64_t bytes = 0;
-  std::string of;  // "the copy of the state for --checkpoint"
+  std::string purpose;  // "the copy of the state for --checkpoint"
 };
-// ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends, and
-// `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
+// Returns ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends,
+// and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
                          int backends = 1, const HostUse& beside = {});
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`

@@ -145,7 +145,7 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
 // Simulates all rows on the profile, and on draws of it, each fitted anew.
 absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, const std::vector<tools::MeasuredStep>& steps,
                           Table& table) {
-  std::vector<const program::Representatives*> programs;
+  std::vector<const program::RepresentativeProgram*> programs;
   std::vector<double> seconds;
   for (TableRow& row : table.rows) {
     ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(row.program, table.machine, {.trace = false}));
@@ -231,7 +231,7 @@ absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowT
 }
 
 // Rows have an element type of their own, in which they are simulated. The default of --dtype was not asked for.
-void WarnOfWhatIsNotSimulated(const Flags& flags, const tools::RowTable& about) {
+void WarnOfWhatIsNotSimulated(const BackendFlags& flags, const tools::RowTable& about) {
   if (flags.dtype == "fp32") return;
   const auto is_of_dtype = [&](const tools::Row& row) { return row.dtype == engine::DTypeOf(flags.dtype); };
   if (!absl::c_any_of(about.rows, is_of_dtype)) {

@@ -16,7 +16,7 @@
 #include "layers/graph.h"
 #include "nlohmann/json.hpp"
 #include "partition/plan.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "tools/fit.h"
 #include "tools/intervals.h"
 #include "tools/rows.h"
@@ -26,7 +26,7 @@ namespace colonnade::cli {
 struct TableRow {
   tools::Row row;
   partition::Plan plan;
-  program::Representatives program;
+  program::RepresentativeProgram program;
   double simulated_sec = 0;
   std::optional<tools::Interval> interval;  // of simulated_sec
   std::optional<double> measured_sec;       // on this machine

@@ -284,7 +284,7 @@ class Training {
     ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
-    forecast_ = ForecastOf(flags_, run_.session, run_.backend->name());
+    forecast_ = MakeForecast(flags_, run_.session, run_.backend->name());
     return absl::OkStatus();
   }
 

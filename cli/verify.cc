@@ -107,6 +107,11 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
       .progress = [&](int64_t done, int64_t all) { progress.Show(done, all, " runs of a step"); },
       .learning_rate = rate,
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
+  if (session.plan.mesh.device_count() == 1) {
+    Warn(
+        "the plan has one device, so nothing is split and one device is compared with itself; --devices and --plan say "
+        "more");
+  }
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   WipeOut();
   for (const std::string& note : report.notes) Warn(note);

@@ -83,7 +83,7 @@ inline char* BytesOf(const RunArguments& run, const TaskContext& context, int us
 
 // Makes a kernel of `run`, which takes const RunArguments& and returns absl::Status.
 template <class Function>
-std::unique_ptr<Kernel> KernelOf(Function run, int64_t workspace_bytes = 0) {
+std::unique_ptr<Kernel> MakeKernel(Function run, int64_t workspace_bytes = 0) {
   class FunctionKernel : public Kernel {
    public:
     FunctionKernel(Function run, int64_t workspace_bytes) : run_(std::move(run)), workspace_bytes_(workspace_bytes) {}

@@ -129,7 +129,7 @@ class Calls {
   virtual void Destroy(const Stream& stream) = 0;
   virtual void Destroy(int gpu, Event event) = 0;
 
-  // In the order in which they are called; none of them blocks.
+  // These run on the stream in the order of the calls; none of them blocks.
   virtual absl::Status Record(Event event, const Stream& stream) = 0;
   virtual absl::Status Wait(const Stream& stream, Event event) = 0;
   virtual absl::Status Enqueue(const Stream& stream, const Call& call) = 0;

@@ -26,21 +26,22 @@ struct Engine {
   friend bool operator==(const Engine&, const Engine&) = default;
 };
 
-// All that the choice of an engine depends on, but for the GPU: "forward bf16 n64 c3 h32 …".
+// Returns all that the choice of an engine depends on, but for the GPU: "forward bf16 n64 c3 h32 …".
 std::string KeyOf(const Convolution& convolution);
 
-// The largest power of two up to 16 that divides the addresses of x, filter, y and bias.
+// Returns the largest power of two up to 16 that divides the addresses of x, filter, y and bias.
 int64_t AlignmentOf(const Convolution& convolution);
 
 class EngineChoices {
  public:
-  // The choices in the file; none if there is no file yet. InvalidArgument naming the file if it is another kind of file,
-  // DataLoss if it could not be replaced.
+  // Reads the choices in the file; none if there is no file yet. InvalidArgument naming the file if it is another kind of
+  // file, DataLoss if it could not be replaced.
   static absl::StatusOr<EngineChoices> Read(const std::string& path);
 
-  // Null where nothing was found yet.
+  // Returns the engine for that convolution; null where none was found yet.
   const Engine* Find(const std::string& gpu, int64_t cudnn_version, const std::string& key) const;
-  // Replaces the file; what else it holds by then stays, and is known from then on.
+  // Replaces the file. What else it holds by then stays, and is known from then on, but for what another process adds while
+  // this one writes: that process finds its engine anew the next time.
   absl::Status Add(const std::string& gpu, int64_t cudnn_version, const std::string& key, const Engine& engine,
                    double seconds);
 

@@ -24,7 +24,7 @@ Failure FailureOfCudnn(int cudnn_status);    // cudnnStatus_t
 Failure FailureOfCublas(int cublas_status);  // cublasStatus_t
 Failure FailureOfNccl(int nccl_result);      // ncclResult_t; none while it is in progress
 
-// "cudaMalloc: out of memory", of the code that fits `failure`; OK for kNone.
+// Returns "cudaMalloc: out of memory" with the code that fits `failure`; OK for kNone.
 absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words);
 
 using engine::InTask;

@@ -91,6 +91,8 @@ void BatchRing::Shared::FillAll(const Claim& claim, WorkerClock& clock) {
       fill(clock, first + claim.batch * count + i, pixels, batch.samples[i]);
     } catch (const std::bad_alloc&) {
       batch.samples[i].error = absl::ResourceExhaustedError("there is no memory left to read a sample");
+    } catch (const std::exception& error) {
+      batch.samples[i].error = absl::InternalError(absl::StrCat("reading a sample: ", error.what()));
     }
   }
 }

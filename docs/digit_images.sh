@@ -4,6 +4,7 @@
 set -euo pipefail
 digits=$(dirname "$(realpath "$0")")/../data/digits
 folder=${1:?usage: digit_images.sh FOLDER}
+[ -d "$digits" ] || { echo "digit_images.sh: expected the digits in $digits, found no such folder; run it where it lies" >&2; exit 66; }
 command -v cjpeg >/dev/null || { echo "digit_images.sh: cjpeg is missing: apt-get install libjpeg-turbo-progs" >&2; exit 69; }
 
 # write SPLIT FILES: the images of one of the two sets, each pixel as a square of four by four.

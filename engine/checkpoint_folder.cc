@@ -42,6 +42,15 @@ bool IsOurs(const std::string& name) {
                      [&](StateKind kind) { return absl::StartsWith(name, FileNameOf(kind)); });
 }
 
+// Removes what of `folder` is ours, and the folder if nothing else is in it; as far as it goes.
+void RemoveOurs(const std::string& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (IsOurs(entry.path().filename().string())) fs::remove(entry.path(), ignored);
+  }
+  fs::remove(folder, ignored);
+}
+
 // The steps of all folders that are called like a checkpoint's, complete ones or the others.
 absl::StatusOr<std::vector<int64_t>> Steps(const std::string& path, bool complete) {
   std::vector<int64_t> steps;
@@ -75,10 +84,9 @@ absl::StatusOr<LockFile> TakeLock(const std::string& path, const FileCalls& call
   if (lock < 0) return SystemError("write", name);
   const absl::StatusOr<Lock> taken = TryToLock(lock, name, calls);
   if (taken.ok() && *taken != Lock::kHeldByAnother) {
+    // Where this fails the lock holds all the same; another process is then told less.
     const std::string process = absl::StrCat(::getpid(), "\n");
-    if (::ftruncate(lock, 0) != 0 || ::write(lock, process.data(), process.size()) < 0) {
-      // The lock holds all the same; another process is then told less.
-    }
+    [[maybe_unused]] const bool tells = ::ftruncate(lock, 0) == 0 && ::write(lock, process.data(), process.size()) > 0;
     return LockFile{lock, *taken == Lock::kTaken};
   }
   char holder[32] = {};
@@ -179,7 +187,7 @@ absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& s
   const absl::Status status = WriteCheckpoint(PathOf(step), manifest, state, calls_);
   std::error_code ignored;
   const bool is_half = !status.ok() && !fs::exists(fs::path(PathOf(step)) / kManifestName, ignored);
-  if (is_half) fs::remove_all(PathOf(step), ignored);  // as far as it goes
+  if (is_half) RemoveOurs(PathOf(step));
   return status;
 }
 

@@ -10,13 +10,13 @@
 
 namespace colonnade::engine {
 
-// `status` with `context` before its message; OK stays OK.
+// Returns `status` with `context` in front of its message; OK stays OK.
 absl::Status WithContext(const absl::Status& status, absl::string_view context);
 
-// A name from a file in quotes, fit to be printed.
+// Returns a name from a file in quotes, with unprintable bytes escaped.
 std::string Quoted(absl::string_view name);
 
-// `status` with "task 17 (conv_forward of conv1) on device 0: " before its message; OK stays OK.
+// Returns `status` with "task 17 (conv_forward of conv1) on device 0: " in front of its message; OK stays OK.
 absl::Status InTask(const absl::Status& status, const program::Task& task);
 
 }  // namespace colonnade::engine

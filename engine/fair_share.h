@@ -24,10 +24,10 @@ class FairShare {
 
   explicit FairShare(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
-  // A flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time before
-  // rates are shared anew.
+  // Starts a flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time
+  // before rates are shared anew.
   void Start(double now, int owner, double bytes, double most, const Uses& uses);
-  // When the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
+  // Returns when the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
   // EndNext.
   double NextEnd();
   // Ends that flow and returns its owner. REQUIRES: now ≥ NextEnd().

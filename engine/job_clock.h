@@ -1,5 +1,6 @@
-// Internal to engine/. When parts of jobs end that take seconds of their own. Where devices share cores (Machine::cores),
-// all that runs at once slows down alike: those parts go by a clock, and it goes at the speed that the cores allow.
+// Internal to engine/. Tells when the parts of jobs end that take seconds of their own. Where devices share cores
+// (Machine::cores), all that runs at once slows down alike: those parts go by a clock, and it goes at the speed that the
+// cores allow.
 #ifndef COLONNADE_ENGINE_JOB_CLOCK_H_
 #define COLONNADE_ENGINE_JOB_CLOCK_H_
 
@@ -20,14 +21,14 @@ class JobClock {
   // Adds so many cores (of jobs that have ended: less than 0) to those that running jobs want.
   void Demand(double now, double cores);
 
-  // The part of `job` that begins now takes so many seconds, at full speed.
+  // Starts a part of `job` that takes `seconds` at full speed.
   void Start(double now, int job, double seconds);
-  // What is left of the part of `job` takes `factor` times as long.
+  // Makes what is left of the part of `job` take `factor` times as long.
   void Stretch(double now, int job, double factor);
   // Returns what is left of the part of `job`, in seconds at full speed.
   double SecondsLeft(double now, int job);
 
-  // When the next part ends, if nothing changes until then; infinity where none runs.
+  // Returns when the next part ends, if nothing changes until then; infinity where none runs.
   double NextEnd(double now);
   // Ends that part, and returns its job. Of those that end at one time the first to begin comes first. REQUIRES: one runs.
   int EndNext();

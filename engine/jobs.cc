@@ -12,8 +12,8 @@
 #include "engine/alike_flows.h"
 #include "engine/cost_model.h"
 #include "engine/leg_maker.h"
+#include "engine/represented_devices.h"
 #include "engine/rings.h"
-#include "engine/stand_ins.h"
 #include "program/meetings.h"
 
 namespace colonnade::engine {
@@ -23,12 +23,12 @@ using program::Meeting;
 using program::Program;
 using program::Task;
 using program::TaskId;
-using Devices = program::Representatives::Devices;
+using Devices = program::RepresentativeProgram::Devices;
 
 class JobMaker {
  public:
   // `representatives`: null where each device stands for itself.
-  JobMaker(const Program& program, const program::Representatives* representatives, const Machine& machine,
+  JobMaker(const Program& program, const program::RepresentativeProgram* representatives, const Machine& machine,
            const Routes& routes)
       : program_(program),
         stands_(program, representatives),
@@ -105,7 +105,7 @@ class JobMaker {
     if ((load || store) && has_host) {
       job.fixed_sec = machine_.launch_sec.value;
       job.cores = static_cast<double>(stands_.DoneBy(task).size());
-      job.legs = {legs_.OfHost(stands_.DoneBy(task), load)};
+      job.legs = {legs_.HostLeg(stands_.DoneBy(task), load)};
       job.legs[0].bytes = static_cast<double>(load ? task.work.bytes_written : task.work.bytes_read);
       return job;
     }
@@ -155,7 +155,7 @@ class JobMaker {
     const double most = std::max(sent[0], sent[1]);
     Job job = JobOf(meeting, alike);
     if (TakesMeasuredTime("exchange", 2, most, job) || most == 0) return job;
-    AddLegs(legs_.OfExchange(alike, sent[0] / most, sent[1] / most), most, job);
+    AddLegs(legs_.ExchangeLegs(alike, sent[0] / most, sent[1] / most), most, job);
     return job;
   }
 
@@ -169,7 +169,7 @@ class JobMaker {
     if (TakesMeasuredTime(program::Name(collective.kind), static_cast<int>(group.size()), bytes, job)) return job;
     const auto [schedules, is_new] = schedules_.try_emplace({collective.kind, collective.group, collective.root});
     if (is_new) schedules->second = SchedulesFor(collective, group, alike);
-    AddLegs(legs_.OfCollective(collective, CostModel::FastestOf(schedules->second, bytes), alike), bytes, job);
+    AddLegs(legs_.CollectiveLegs(collective, CostModel::FastestOf(schedules->second, bytes), alike), bytes, job);
     return job;
   }
 
@@ -205,7 +205,7 @@ class JobMaker {
   }
 
   const Program& program_;
-  StandIns stands_;
+  RepresentedDevices stands_;
   const Machine& machine_;
   const Routes& routes_;
   const CostModel cost_;
@@ -220,11 +220,11 @@ class JobMaker {
 
 }  // namespace
 
-Jobs JobsOf(const Program& program, const Machine& machine, const Routes& routes) {
+Jobs MakeJobs(const Program& program, const Machine& machine, const Routes& routes) {
   return JobMaker(program, nullptr, machine, routes).Make();
 }
 
-Jobs JobsOf(const program::Representatives& representatives, const Machine& machine, const Routes& routes) {
+Jobs MakeJobs(const program::RepresentativeProgram& representatives, const Machine& machine, const Routes& routes) {
   return JobMaker(representatives.program, &representatives, machine, routes).Make();
 }
 

@@ -17,7 +17,7 @@
 #include "engine/machine.h"
 #include "engine/routes.h"
 #include "program/program.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::engine {
 
@@ -63,9 +63,9 @@ struct Jobs {
 };
 
 // Returns the jobs of a whole Program.
-Jobs JobsOf(const program::Program& program, const Machine& machine, const Routes& routes);
+Jobs MakeJobs(const program::Program& program, const Machine& machine, const Routes& routes);
 // Returns the jobs of all devices, made from those of the devices that stand for them.
-Jobs JobsOf(const program::Representatives& representatives, const Machine& machine, const Routes& routes);
+Jobs MakeJobs(const program::RepresentativeProgram& representatives, const Machine& machine, const Routes& routes);
 
 }  // namespace colonnade::engine
 

@@ -32,13 +32,13 @@ class JsonFields {
   // `object` and `status` must outlive the reader.
   JsonFields(const Json& object, std::string where, absl::Status& status);
 
-  // Null where it is absent.
+  // Return the field; null where it is absent, which Need takes for an error.
   const Json* Find(const char* name);
   const Json* Need(const char* name);
 
   void Text(const char* name, std::string& text, bool needed = false);
   void Number(const char* name, double& number, bool needed, Bounds bounds);
-  // A whole number.
+  // Reads a whole number.
   template <class Integer>
   void Count(const char* name, Integer& count, bool needed, Bounds bounds) {
     double number = static_cast<double>(count);
@@ -57,7 +57,7 @@ class JsonFields {
     }
     FailChoice(name, {words, words + n}, *value);
   }
-  // One of many words; needed.
+  // Reads a field that must be there, and be one of `words`.
   void Word(const char* name, const std::vector<std::string>& words, std::string& word);
   void Flag(const char* name, bool& flag);
   // Calls f(element, its path) for each element of an array.
@@ -69,9 +69,9 @@ class JsonFields {
     for (size_t i = 0; i < value->size() && status_.ok(); ++i) f((*value)[i], absl::StrFormat("%s[%d]", Path(name), i));
   }
 
-  // The field's own path in front of what was expected and found.
+  // Fails with the field's path, what was expected and what was found.
   void Fail(const std::string& name, const std::string& expected, const Json& found);
-  // Unknown fields.
+  // Fails if the object has a field that was never asked for.
   void Finish();
 
   std::string Path(const std::string& name) const;

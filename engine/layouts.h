@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,12 +19,12 @@ namespace colonnade::engine {
 
 using program::RoundUp;
 
-// True of buffers with memory of their own: roots and buckets.
+// Whether a buffer has memory of its own: it is a root or a bucket.
 bool HasMemory(const program::Buffer& buffer);
-// True of persistent roots and members of buckets: what Programs match by name.
+// Whether Programs match a buffer by name: it is a persistent root, or a member of a persistent bucket.
 bool IsPersistentTensor(const program::Buffer& buffer);
 
-// Where the members of a bucket lie in the memory of all of its parts, of which a device may hold a few.
+// Where the members of a bucket lie, counted over all of its parts, of which a device may hold some.
 struct BucketLayout {
   int64_t alignment = 1, units = 0;  // of all parts: so many times alignment bytes
   int64_t parts = 1;
@@ -75,12 +74,22 @@ struct Layouts {
   // For each buffer; offsets count from the base of the root (of a bucket: its first held part, so that members of a bucket
   // of which this device holds a part may have negative offsets). A bucket's own view is one dimension: its held elements.
   std::vector<View> views;
-  std::vector<int64_t> root_bytes;    // by buffer; 0 for views and members
+  std::vector<int64_t> root_bytes;    // by buffer; 0 for members
   std::vector<BucketLayout> buckets;  // by buffer; empty for all but buckets
 
   // What a use touches.
   View ViewOf(const program::Program& program, const program::BufferUse& use) const;
 };
+
+// Returns a view of vector `bias` [K] that repeats it over all of `shape`, [n, K, …].
+template <class View>
+View RepeatOverImages(const View& bias, const program::Shape& shape) {
+  View repeated = bias;
+  repeated.shape = shape;
+  repeated.strides.assign(shape.size(), 0);
+  repeated.strides[1] = bias.strides[0];
+  return repeated;
+}
 
 // How a root or a member lies in memory of its own.
 template <class View>
@@ -120,14 +129,6 @@ Layouts<View> LayOut(const program::Program& program, int64_t alignment, const L
       lay_out_bucket(buffer, *bucket);
     }
   }
-  // A box may come before its parent.
-  const std::function<const View&(program::BufferId)> view_of = [&](program::BufferId id) -> const View& {
-    if (const auto* box = std::get_if<program::BoxView>(&program.buffer(id).storage)) {
-      layouts.views[id.value] = Slice(view_of(box->parent), box->region);
-    }
-    return layouts.views[id.value];
-  };
-  for (const program::Buffer& buffer : program.buffers) view_of(buffer.id);
   return layouts;
 }
 

@@ -37,7 +37,7 @@ void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
   }
 }
 
-Leg LegMaker::OfHost(absl::Span<const int> devices, bool from_host) {
+Leg LegMaker::HostLeg(absl::Span<const int> devices, bool from_host) {
   const auto [known, is_new] = of_host_.try_emplace({Devices(devices.begin(), devices.end()), from_host});
   if (!is_new) return known->second;
   std::vector<FlowOnRoute> flows;
@@ -50,7 +50,7 @@ Leg LegMaker::OfHost(absl::Span<const int> devices, bool from_host) {
   return known->second;
 }
 
-const LegsOfAByte& LegMaker::OfExchange(absl::Span<const Devices> pairs, double first_sends, double second_sends) {
+const LegsOfAByte& LegMaker::ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends) {
   const auto [known, is_new] = of_exchanges_.try_emplace({pairs[0], first_sends, second_sends});
   if (!is_new) return known->second;
   Phase phase;
@@ -58,11 +58,12 @@ const LegsOfAByte& LegMaker::OfExchange(absl::Span<const Devices> pairs, double 
     if (first_sends > 0) phase.flows.push_back({pair[0], pair[1], first_sends});
     if (second_sends > 0) phase.flows.push_back({pair[1], pair[0], second_sends});
   }
-  return known->second = LegsOf({phase});
+  return known->second = MakeLegs({phase});
 }
 
-const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
-                                          const CostModel::CollectiveSchedule& schedule, absl::Span<const Devices> groups) {
+const LegsOfAByte& LegMaker::CollectiveLegs(const program::Collective& collective,
+                                            const CostModel::CollectiveSchedule& schedule,
+                                            absl::Span<const Devices> groups) {
   const auto [known, is_new] =
       of_collectives_.try_emplace({collective.kind, collective.group, collective.root, static_cast<int>(schedule.algorithm),
                                    static_cast<int>(schedule.form)});
@@ -78,12 +79,12 @@ const LegsOfAByte& LegMaker::OfCollective(const program::Collective& collective,
       }
     }
   }
-  return known->second = LegsOf(phases);
+  return known->second = MakeLegs(phases);
 }
 
 // Phases that run at once are a leg, or two where flows pass through the host, and one for what is summed after each. Of
 // flows that pass through the host, all phases have one first piece between them.
-LegsOfAByte LegMaker::LegsOf(const std::vector<Phase>& phases) {
+LegsOfAByte LegMaker::MakeLegs(const std::vector<Phase>& phases) {
   LegsOfAByte legs;
   for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) {
     LegOfAByte first, second;

@@ -41,16 +41,16 @@ class LegMaker {
   LegMaker(const Routes& routes, const CostModel& cost, std::vector<FlowSet>& flows)
       : routes_(routes), cost_(cost), flows_(flows) {}
 
-  // Between the host and each of `devices`.
-  Leg OfHost(absl::Span<const int> devices, bool from_host);
-  // An exchange of each of these pairs, whose members send so many bytes for each of the larger.
-  const LegsOfAByte& OfExchange(absl::Span<const Devices> pairs, double first_sends, double second_sends);
-  // A collective of each of these groups, of which the program's is the first to be asked for.
-  const LegsOfAByte& OfCollective(const program::Collective& collective, const CostModel::CollectiveSchedule& schedule,
-                                  absl::Span<const Devices> groups);
+  // Returns the leg between the host and each of `devices`.
+  Leg HostLeg(absl::Span<const int> devices, bool from_host);
+  // Returns the legs of an exchange of each of these pairs, whose members send so many bytes for each of the larger.
+  const LegsOfAByte& ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends);
+  // Returns the legs of a collective of each of these groups, of which the first is that of the Program's task.
+  const LegsOfAByte& CollectiveLegs(const program::Collective& collective, const CostModel::CollectiveSchedule& schedule,
+                                    absl::Span<const Devices> groups);
 
  private:
-  LegsOfAByte LegsOf(const std::vector<Phase>& phases);
+  LegsOfAByte MakeLegs(const std::vector<Phase>& phases);
   int AddFlows(std::vector<FlowOnRoute> flows);
 
   const Routes& routes_;

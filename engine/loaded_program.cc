@@ -4,36 +4,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backend.h"
-#include "program/bfloat16.h"
 #include "program/status_macros.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::engine {
 namespace {
 
 using program::DType;
 
-// Calls f(pointer to the elements).
-template <class Bytes, class F>
-void AsElements(DType dtype, Bytes* bytes, F f) {
-  const auto call = [&]<class T>(T) { f(reinterpret_cast<std::conditional_t<std::is_const_v<Bytes>, const T, T>*>(bytes)); };
-  switch (dtype) {
-    case DType::kF32:
-      return call(float{});
-    case DType::kF64:
-      return call(double{});
-    case DType::kI32:
-      return call(int32_t{});
-    case DType::kU8:
-      return call(uint8_t{});
-    case DType::kBF16:
-      return call(program::BFloat16{});
-  }
-}
-
 std::vector<char> FromDoubles(DType dtype, absl::Span<const double> values) {
   std::vector<char> bytes(values.size() * program::SizeInBytes(dtype));
-  AsElements(dtype, bytes.data(), [&]<class T>(T* elements) {
-    std::transform(values.begin(), values.end(), elements, [](double value) { return static_cast<T>(value); });
+  program::VisitDType(dtype, [&]<class T>(T) {
+    std::transform(values.begin(), values.end(), reinterpret_cast<T*>(bytes.data()),
+                   [](double value) { return static_cast<T>(value); });
   });
   return bytes;
 }
@@ -44,8 +27,8 @@ absl::Status LoadedProgram::Read(program::BufferId buffer, absl::Span<double> va
   const DType dtype = program_.buffer(buffer).dtype;
   std::vector<char> bytes = FromDoubles(dtype, values);
   RETURN_IF_ERROR(ReadBytes(buffer, absl::MakeSpan(bytes)));
-  AsElements(dtype, std::as_const(bytes).data(),
-             [&](const auto* elements) { std::copy_n(elements, values.size(), values.begin()); });
+  program::VisitDType(
+      dtype, [&]<class T>(T) { std::copy_n(reinterpret_cast<const T*>(bytes.data()), values.size(), values.begin()); });
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@
 
 namespace colonnade::engine {
 
-// kFitted: chosen so that a step that somebody measured comes out.
+// kFitted: chosen so that the simulator reproduces a measured step.
 enum class Origin { kSpec, kMeasured, kPublished, kFitted, kGuess };
 inline constexpr const char* kOriginNames[] = {"spec", "measured", "published", "fitted", "guess"};
 const char* Name(Origin origin);
@@ -80,8 +80,8 @@ struct MeasuredTransfer {
   double within = 0;  // of all seconds together; 0: not stated
 };
 
-// kFastest takes ring, tree or direct, whichever takes the least time for the bytes at hand, as libraries choose; direct, in
-// which each member sends to every other, only where there are few.
+// kFastest takes the quickest of ring, tree and direct for the bytes at hand, as libraries choose; direct, in which each
+// member sends to every other, only for up to kMostMembersOfDirect members.
 inline constexpr size_t kMostMembersOfDirect = 16;
 // kServer: a node of the link graph adds, and sends the sum to all: a process on the CPU, or a switch.
 enum class CollectiveAlgorithm { kRing, kTree, kDirect, kMaster, kServer, kFastest };

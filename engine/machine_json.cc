@@ -33,8 +33,7 @@ constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
 
-// Outside of these a unit is certainly wrong.
-// A calibration may measure next to nothing of an op that does next to nothing.
+// The lower bounds are 1 because a calibration may measure an op that does next to nothing.
 constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
 constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
 constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
@@ -163,12 +162,13 @@ void ReadLink(const Read& json, const std::string& path, Machine& machine, absl:
   fields.Choice("duplex", kDuplexes, link.duplex);
   fields.Finish();
   if (!status.ok()) return;
-  if (machine.links.size() > kMostLinks) {
-    return fields.Fail("", absl::StrFormat("at most %d links", kMostLinks), machine.links.size());
+  const std::set<int> numbers = each == 0 ? std::set<int>() : NumbersOf(link.a, machine);
+  if (each != 0 && numbers.empty()) {
+    return fields.Fail("a", "the name of nodes without their number, as gpu of gpu0", json["a"]);
   }
+  const size_t links = machine.links.size() + std::max<size_t>(numbers.size(), 1);
+  if (links > kMostLinks) return fields.Fail("", absl::StrFormat("at most %d links", kMostLinks), links);
   if (each == 0) return machine.links.push_back(std::move(link));
-  const std::set<int> numbers = NumbersOf(link.a, machine);
-  if (numbers.empty()) return fields.Fail("a", "the name of nodes without their number, as gpu of gpu0", json["a"]);
   for (int number : numbers) {
     Link& one = machine.links.emplace_back(link);
     absl::StrAppend(&one.a, number);

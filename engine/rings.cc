@@ -102,7 +102,7 @@ size_t NodeSize(const Routes& routes, const Ring& ring) {
 
 }  // namespace
 
-std::vector<std::vector<int>> RingsOf(const Routes& routes, const std::vector<int>& devices) {
+std::vector<std::vector<int>> FindRings(const Routes& routes, const std::vector<int>& devices) {
   const Ring ring = routes.RingOf(devices);
   if (ring.size() < 3) return {ring};
   if (AreLinked(routes, ring)) {

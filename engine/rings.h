@@ -9,15 +9,15 @@
 
 namespace colonnade::engine {
 
-// Orders of `devices`, each for an equal part of the bytes.
+// Returns orders of `devices`, each for an equal part of the bytes.
 //   Devices that are linked to each other: cycles that share no link, each in both directions, a link of twice the rate of
 //     the slowest being two. They are found one after the other, over the links that have most left, until none is.
 //   Devices in nodes of equal size, in which Routes::RingOf leads from each to the next at the best rate: as many as a node
 //     has devices, so that each device leads out of its node in one of them.
 //   All else: Routes::RingOf alone.
-std::vector<std::vector<int>> RingsOf(const Routes& routes, const std::vector<int>& devices);
+std::vector<std::vector<int>> FindRings(const Routes& routes, const std::vector<int>& devices);
 
-// The nodes of the second case: each of as many devices, in the order in which the ring leads through them. Empty in others.
+// Returns the nodes of the second case, of equal size, in the order of the ring; empty in the other cases.
 std::vector<std::vector<int>> NodesOf(const Routes& routes, const std::vector<int>& devices);
 
 }  // namespace colonnade::engine

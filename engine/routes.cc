@@ -198,7 +198,7 @@ std::vector<int> ClassesOf(const Machine& machine, const LinkGraph& graph, int d
 }  // namespace
 
 int Routes::ToOf(int from_class, int to_class) const {
-  return from_class == to_class ? representatives_[to_class].second : representatives_[to_class].first;
+  return from_class == to_class ? ends_[to_class].second : ends_[to_class].first;
 }
 
 absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
@@ -213,15 +213,15 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
   for (int device = 0; device < devices; ++device) {
     const size_t of_class = static_cast<size_t>(class_of[device]);
     routes.attachments_.push_back({class_of[device], graph.ResourcesOf(device)});
-    if (of_class == routes.representatives_.size()) {
-      routes.representatives_.push_back({.first = device});
-    } else if (routes.representatives_[of_class].second < 0) {
-      routes.representatives_[of_class].second = device;
+    if (of_class == routes.ends_.size()) {
+      routes.ends_.push_back({.first = device});
+    } else if (routes.ends_[of_class].second < 0) {
+      routes.ends_[of_class].second = device;
     } else {
       graph.PassOver(device);
     }
   }
-  const int classes = static_cast<int>(routes.representatives_.size());
+  const int classes = static_cast<int>(routes.ends_.size());
   if (classes > kMostClasses) {
     return absl::InvalidArgumentError(
         absl::StrFormat("links: expected devices of at most %d kinds by their links, found %d; like links make like devices",
@@ -260,7 +260,7 @@ absl::StatusOr<Routes::NodeRoutes> Routes::RoutesOfNode(const Machine& machine, 
   if (!at) return NoRoute(machine.devices[0], node);
   const std::vector<std::optional<Route>> from_node = graph.RoutesFrom(*at);
   std::vector<std::optional<Route>> to_node;  // by class
-  for (const Representatives& of_class : representatives_) to_node.push_back(graph.RoutesFrom(of_class.first)[*at]);
+  for (const ClassEnds& of_class : ends_) to_node.push_back(graph.RoutesFrom(of_class.first)[*at]);
   for (int device = 0; device < static_cast<int>(class_of.size()); ++device) {
     const int model = FromOf(class_of[device]);
     if (!to_node[class_of[device]]) return NoRoute(machine.devices[model], node);

@@ -77,13 +77,13 @@ class Routes {
     std::vector<int> resources;
   };
   // The devices that stand for a class in routes: its first, and its second as the other end of routes within the class.
-  struct Representatives {
+  struct ClassEnds {
     int first = -1, second = -1;
   };
-  int FromOf(int of_class) const { return representatives_[of_class].first; }
+  int FromOf(int of_class) const { return ends_[of_class].first; }
   int ToOf(int from_class, int to_class) const;
   const std::vector<Route>& Pattern(int from_class, int to_class) const {
-    return patterns_[from_class * static_cast<int>(representatives_.size()) + to_class];
+    return patterns_[from_class * static_cast<int>(ends_.size()) + to_class];
   }
   // Replaces `resource`, which belongs to a link of `model`, by that of the same link of `device`, which is of the same
   // class.
@@ -100,9 +100,9 @@ class Routes {
 
   int copy_engines_ = 0, engine_count_ = 0;
   double staging_piece_bytes_ = 0;
-  std::vector<Attachment> attachments_;           // by device
-  std::vector<Representatives> representatives_;  // by class
-  std::vector<std::vector<Route>> patterns_;      // by pair of classes: between their representatives, without engines
+  std::vector<Attachment> attachments_;       // by device
+  std::vector<ClassEnds> ends_;               // by class
+  std::vector<std::vector<Route>> patterns_;  // by pair of classes: between their representatives, without engines
   NodeRoutes host_, server_;
   std::vector<double> capacities_;
 };

@@ -15,10 +15,10 @@ class RunningFlows {
  public:
   RunningFlows(std::vector<double> capacities, int engines) : share_(std::move(capacities)), is_taken_(engines, false) {}
 
-  // All of a leg's, which must outlive them; `bytes` are the leg's. A flow waits until its engines are free, in the order of
-  // the calls.
+  // Starts all flows of a leg of `bytes`; `flows` must outlive them. A flow waits, in the order of the calls, until its
+  // engines are free.
   void Start(double now, int job, const std::vector<FlowOnRoute>& flows, double bytes);
-  // When the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
+  // Returns when the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
   // EndNext.
   double NextEnd() { return share_.NextEnd(); }
   // Ends that flow, and returns its job. REQUIRES: now ≥ NextEnd().

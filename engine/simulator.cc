@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "engine/device_kinds.h"
+#include "engine/device_group_classes.h"
 #include "engine/execution.h"
 #include "engine/jobs.h"
 #include "engine/routes.h"
@@ -60,9 +60,9 @@ absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices)
   return Simulator(machine, std::move(routes));
 }
 
-std::function<int(const std::vector<int>& devices)> Simulator::KindOfDevices() const {
-  return [kinds = std::make_shared<DeviceKinds>(machine_, routes_)](const std::vector<int>& devices) {
-    return kinds->Of(devices);
+std::function<int(const std::vector<int>& devices)> Simulator::GroupClassifier() const {
+  return [classes = std::make_shared<DeviceGroupClasses>(machine_, routes_)](const std::vector<int>& devices) {
+    return classes->ClassOf(devices);
   };
 }
 
@@ -102,13 +102,13 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
 }
 
 absl::StatusOr<Simulation> Simulator::Run(const Program& program, const SimulatorOptions& options) const {
-  return RunJobs(program, JobsOf(program, machine_, routes_), options);
+  return RunJobs(program, MakeJobs(program, machine_, routes_), options);
 }
 
-absl::StatusOr<Simulation> Simulator::Run(const program::Representatives& representatives,
+absl::StatusOr<Simulation> Simulator::Run(const program::RepresentativeProgram& representatives,
                                           const SimulatorOptions& options) const {
   ASSIGN_OR_RETURN(Simulation simulation,
-                   RunJobs(representatives.program, JobsOf(representatives, machine_, routes_), options));
+                   RunJobs(representatives.program, MakeJobs(representatives, machine_, routes_), options));
   for (const std::vector<int>& alike : representatives.stands_for) {
     for (int device : alike) simulation.devices[device] = simulation.devices[alike[0]];
   }
@@ -120,7 +120,7 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Machine& machi
   return simulator.Run(program, options);
 }
 
-absl::StatusOr<Simulation> Simulate(const program::Representatives& representatives, const Machine& machine,
+absl::StatusOr<Simulation> Simulate(const program::RepresentativeProgram& representatives, const Machine& machine,
                                     const SimulatorOptions& options) {
   ASSIGN_OR_RETURN(const Simulator simulator, Simulator::Create(machine, representatives.program.device_count));
   return simulator.Run(representatives, options);

@@ -11,8 +11,7 @@
 //   transfer → CollectiveSchedule: the algorithm and the form that are fastest for its bytes        cost_model.h
 //            → phases: flows between devices, by the published algorithms                           transfer_phases.h
 //            → legs: the same flows on routes, joined where they have one rate                      leg_maker.h
-//   flows share links by max-min fairness                                                           fair_share.h,
-//   running_flows.h
+//   flows share links by max-min fairness                                          fair_share.h, running_flows.h
 //
 // Exact on cases that one can compute by hand; deterministic; one thread.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
@@ -29,7 +28,7 @@
 #include "engine/routes.h"
 #include "engine/trace.h"
 #include "program/program.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::engine {
 
@@ -67,14 +66,14 @@ class Simulator {
 
   // Simulates `program`. REQUIRES: it has no more devices than the simulator.
   absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
-  // Returns what tells devices apart that are not to stand for each other: DeviceKinds::Of. Valid as long as the simulator
-  // is; for one thread.
-  std::function<int(const std::vector<int>& devices)> KindOfDevices() const;
-  // Simulates all devices by those that stand for them. The result differs from that of the whole Program: the trace has
-  // only the devices that stand for others, and peak_memory_bytes are theirs; where KindOfDevices has not told them apart,
-  // devices that do alike wait for the slowest of meetings that are alike; where devices share cores, those that do alike do
+  // Returns DeviceGroupClasses::ClassOf, which tells devices apart that may not stand for each other. It is valid as long as
+  // the simulator is; for one thread.
+  std::function<int(const std::vector<int>& devices)> GroupClassifier() const;
+  // Simulates all devices by their representatives. The result differs from that of the whole Program: the trace has only
+  // the representatives, and peak_memory_bytes are theirs; where GroupClassifier has not told them apart, devices that do
+  // alike wait for the slowest of meetings that are alike; where devices share cores, those that do alike do
   // it at the same time (within 3 % of the step).
-  absl::StatusOr<Simulation> Run(const program::Representatives& representatives,
+  absl::StatusOr<Simulation> Run(const program::RepresentativeProgram& representatives,
                                  const SimulatorOptions& options = {}) const;
 
  private:
@@ -88,7 +87,7 @@ class Simulator {
 // Simulate one Program, whole or by the devices that stand for all. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
                                     const SimulatorOptions& options = {});
-absl::StatusOr<Simulation> Simulate(const program::Representatives& representatives, const Machine& machine,
+absl::StatusOr<Simulation> Simulate(const program::RepresentativeProgram& representatives, const Machine& machine,
                                     const SimulatorOptions& options = {});
 
 }  // namespace colonnade::engine

@@ -42,7 +42,7 @@ std::string ToChromeJson(const Trace& trace);
 struct Breakdown {
   absl::Duration compute, exposed_communication, input_wait, idle;
 };
-// Of each device; empty where the trace is, since no task was timed.
+// Returns the breakdown of each device; empty where the trace is, since no task was timed.
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count);
 
 }  // namespace colonnade::engine

@@ -88,9 +88,8 @@ struct TrainReport {
 // for the host. OutOfRange, with step (the first is 1), layer and device, where a loss or a gradient is not finite: every
 // device stops at that step; with the step alone, where gradients close a gate by their sum over the devices; or, with the
 // parameter, where a parameter is not finite after the last step. Without a gate, a sum that is not finite is found by the
-// loss of the step behind it, or at the end. FailedPrecondition
-// where the Program is not one of training, its parameters were never set, or options are out of range or not what the
-// Program does.
+// loss of the step behind it, or at the end. FailedPrecondition where the Program is not one of training, its parameters
+// were never set, or options are out of range or not what the Program does.
 absl::StatusOr<TrainReport> Train(Executor& executor, DataSource& data, const TrainOptions& options);
 
 struct EvalReport {

@@ -154,8 +154,8 @@ std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases
   return at_once;
 }
 
-std::vector<Phase> PhasesOf(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
-                            double operand_bytes, int root) {
+std::vector<Phase> MakePhases(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
+                              double operand_bytes, int root) {
   const int m = static_cast<int>(members.size());
   if (m < 2) return {};
   const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing,

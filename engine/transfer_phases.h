@@ -60,9 +60,9 @@ void AddFlowsOf(const Phase& more, Phase& phase);
 // Returns the phases that run at once, in order: one, and all those in pieces behind it.
 std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases);
 
-// REQUIRES: algorithm is not kFastest.
-std::vector<Phase> PhasesOf(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
-                            double operand_bytes, int root);
+// Returns the phases of a collective by `algorithm`. REQUIRES: it is not kFastest.
+std::vector<Phase> MakePhases(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
+                              double operand_bytes, int root);
 
 }  // namespace colonnade::engine
 

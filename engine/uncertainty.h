@@ -15,10 +15,10 @@ namespace colonnade::engine {
 
 inline constexpr double kGuessWithin = 1.5;
 
-// The factor that holds for a number: the stated one, or that of its origin.
+// Returns the factor within which a number is right: the stated one, else that of its origin.
 double WithinOf(double stated, Origin from);
 
-// Draw number `draw` of `machine`: a function of (machine, seed, draw) alone.
+// Returns draw number `draw` of `machine`: a function of (machine, seed, draw) alone.
 Machine DrawMachine(const Machine& machine, uint64_t seed, uint64_t draw);
 
 // Whether every draw is the machine itself.

@@ -30,7 +30,7 @@ struct Operand {
   int64_t first_row = 0;          // of the buffer
 };
 
-// Flop as an op states them: at most 2^46, which nobody waits for, so that those of a hundred thousand tasks can be added.
+// Returns `flops` cut to 2^46, which no step reaches, so that those of a hundred thousand tasks can be added.
 inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p46)); }
 
 struct EmittedOp {

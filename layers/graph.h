@@ -60,8 +60,8 @@ struct LayerGraph {
   std::vector<bool> ReachesLast() const;
 };
 
-// The network where it is only evaluated: normalisations, which are by running statistics then, ask for no groups of samples
-// that would have to divide the batch.
+// Returns the network for evaluation alone: normalisations use running statistics there, so they ask for no groups of
+// samples that would have to divide the batch.
 LayerGraph InEvaluation(LayerGraph graph);
 
 class GraphBuilder {

@@ -13,30 +13,31 @@
 
 namespace colonnade::layers {
 
-// Every tensor whole on every position.
+// Returns the sharding in which every position holds every tensor whole.
 Sharding ReplicatedSharding(const LayerShapes& local);
 
-// All inner tensors made and needed in one placement.
+// Sets the placement in which all inner tensors are made and needed.
 void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding);
 
-// Inputs, output and inner tensors cut along the batch; parameters whole, their gradients partial sums. InvalidArgument if
-// the axis does not divide the batch that is left.
+// Returns the sharding with inputs, output and inner tensors cut along the batch, and parameters whole, whose gradients are
+// partial sums. InvalidArgument if the axis does not divide the batch that is left.
 absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_size);
 
-// Inputs, output and inner tensors cut along the channels, no communication: layers that treat each channel alone. Channels
-// of a concatenation are cut as it lies, section by section, where the layer keeps them and the axis divides each section.
+// Returns the sharding of a layer that treats each channel alone: inputs, output and inner tensors cut along the channels,
+// no communication. Channels of a concatenation are cut as it lies, section by section, where the layer keeps them and the
+// axis divides each section.
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size);
 
-// replicate, batch and group for a layer that treats each channel alone.
+// Returns the sharding, by replicate, batch or group, of a layer that treats each channel alone.
 absl::StatusOr<Sharding> ShardChannelwise(const LayerShapes& local, Strategy strategy, int64_t axis_size);
 
-// Ok if `axis_size` divides `size`; else InvalidArgument with the nearest sizes that work.
+// Returns OK if `axis_size` divides `size`; else InvalidArgument with the nearest sizes that work.
 absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_view what, int64_t size);
 
-// InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`.
+// Returns InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`.
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason);
 
-// What a message says was found: "none", "[3,5,7]", "[3,5,7] and [31]".
+// Returns shapes as a message shows what was found: "none", "[3,5,7]", "[3,5,7] and [31]".
 std::string Listed(absl::Span<const program::Shape> inputs);
 
 }  // namespace colonnade::layers

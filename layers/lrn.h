@@ -7,8 +7,9 @@
 // Backward: dx_c = dy_c · s_c^(−beta) − 2·alpha·beta/size · x_c · Σ_j dy_j · x_j · s_j^(−beta−1), j over the same window.
 // Cost       2·min(size, 2·channels of a block) + 10 flop an element forward, three times that backward, which works s out
 //            anew: to keep it would cost more time on CPUs, and as much memory as x in f32.
-// Strategies group: where M divides the blocks, each position holds its own; where M is a multiple of them, the positions of
-//            a block gather it and compute it alike. A layer of one block is not split by channels.
+// Strategies replicate, batch: without communication. group: where M divides the blocks, each position holds its own; where
+//            M is a multiple of them, the positions of a block gather it and compute it alike. A layer of one block is not
+//            split by channels.
 // Errors     InvalidArgument where groups do not divide C, size is even, alpha or beta is below 0, k is not above 0, one of
 //            them is not finite, or neither of M and groups divides the other.
 // Numerics   s is summed in f32, or in f64 with the reference kernels.

@@ -45,7 +45,7 @@ struct ActionOperand {
   TensorPlacement needed;  // empty before ExpandShards
 };
 
-// Kinds of actions. Above each stand its inputs → its outputs, which Action holds.
+// The kinds of actions. The comment above each says what Action::inputs and Action::outputs hold: inputs → outputs.
 
 // → the value.
 struct LoadInput {};
@@ -146,7 +146,7 @@ struct ShardedParameter {
 };
 
 // Returns the name of the metrics of a loss: "metrics" for the last one, which is the network's own.
-inline std::string NameOfMetrics(const layers::LayerGraph& graph, int node) {
+inline std::string MetricsName(const layers::LayerGraph& graph, int node) {
   const bool is_last = node + 1 == static_cast<int>(graph.nodes.size());
   return is_last ? "metrics" : graph.nodes[node].name + ".metrics";
 }

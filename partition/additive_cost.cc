@@ -78,18 +78,18 @@ int AdditiveCost::Value::Number(const TensorPlacement& placement) {
   return number;
 }
 
-double AdditiveCost::OfTerm(int term, const Assignment& assignment) {
+double AdditiveCost::TermCost(int term, const Assignment& assignment) {
   const int nodes = static_cast<int>(graph_.nodes.size());
   return term < nodes ? OfNode(term, assignment[term]) : OfValue(values_[term - nodes], assignment);
 }
 
-double AdditiveCost::OfAll(const Assignment& assignment) {
-  double seconds = OfTransfers(assignment);
+double AdditiveCost::TotalCost(const Assignment& assignment) {
+  double seconds = TransferCost(assignment);
   for (size_t node = 0; node < assignment.size(); ++node) seconds += OfNode(static_cast<int>(node), assignment[node]);
   return seconds;
 }
 
-double AdditiveCost::OfTransfers(const Assignment& assignment) {
+double AdditiveCost::TransferCost(const Assignment& assignment) {
   double seconds = 0;
   for (Value& value : values_) seconds += OfValue(value, assignment);
   return seconds;
@@ -102,7 +102,7 @@ std::vector<Factor> AdditiveCost::Factors() {
     const std::vector<int>& scope = scopes_[term];
     Factor& factor = factors.emplace_back(Factor{.scope = scope});
     for (size_t i = scope.size(); i > 0;) {  // in row-major order
-      factor.table.push_back(OfTerm(static_cast<int>(term), assignment));
+      factor.table.push_back(TermCost(static_cast<int>(term), assignment));
       for (i = scope.size(); i > 0; --i) {
         int& option = assignment[scope[i - 1]];
         if (++option < static_cast<int>(options_[scope[i - 1]].size())) break;

@@ -24,15 +24,15 @@ class AdditiveCost {
   AdditiveCost(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
                const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost, double exposed);
 
-  // Nodes that each term is of, ascending.
+  // Returns, for each term, the nodes that it depends on, ascending.
   const std::vector<std::vector<int>>& scopes() const { return scopes_; }
-  // Terms that a node has part in.
+  // Returns the terms that depend on a node.
   const std::vector<int>& TermsOf(int node) const { return terms_of_[node]; }
-  double OfTerm(int term, const Assignment& assignment);
-  double OfAll(const Assignment& assignment);
-  // Values and gradients that go from layer to layer.
-  double OfTransfers(const Assignment& assignment);
-  // All terms as tables.
+  double TermCost(int term, const Assignment& assignment);
+  double TotalCost(const Assignment& assignment);
+  // Returns the cost of moving values and gradients from layer to layer.
+  double TransferCost(const Assignment& assignment);
+  // Returns every term as a table.
   std::vector<Factor> Factors();
 
  private:

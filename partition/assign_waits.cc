@@ -38,7 +38,7 @@ class WaitAssigner {
       for (Clock& clock : device) clock.fill(INT64_MIN / 2);
     }
     for (Task& task : program_.tasks) {
-      if (!classes_.IsFirst(task.device)) continue;
+      if (!classes_.IsRepresentative(task.device)) continue;
       Clock& clock = lanes[task.device][LaneOf(task)];
       AddWaits(dependencies_.within[task.id.value], 0, clock_, clock, task.waits);
       clock_[task.id.value] = clock;
@@ -52,7 +52,7 @@ class WaitAssigner {
       }
     }
     for (Task& task : program_.tasks) {
-      if (!classes_.IsFirst(task.device)) continue;
+      if (!classes_.IsRepresentative(task.device)) continue;
       Clock& clock = lanes[task.device][LaneOf(task)];
       for (TaskId wait : task.waits) Learn(wait, 0, clock_, clock);
       AddWaits(dependencies_.carried[task.id.value], 1, before, clock, task.waits_previous);
@@ -68,8 +68,8 @@ class WaitAssigner {
   // Gives the other devices of a class the waits of its first one.
   void CopyWaits() {
     for (Task& task : program_.tasks) {
-      if (classes_.IsFirst(task.device)) continue;
-      const Task& first = program_.task(classes_.PairOf(task.id, classes_.FirstOf(task.device)));
+      if (classes_.IsRepresentative(task.device)) continue;
+      const Task& first = program_.task(classes_.PairOf(task.id, classes_.RepresentativeOf(task.device)));
       const auto pair_of = [&](TaskId wait) { return classes_.PairOf(wait, task.device); };
       for (TaskId wait : first.waits) task.waits.push_back(pair_of(wait));
       for (TaskId wait : first.waits_previous) task.waits_previous.push_back(pair_of(wait));

@@ -9,7 +9,7 @@
 
 namespace colonnade::partition {
 
-double LeastSecondsOf(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost) {
+double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost) {
   std::vector<double> least(graph.nodes.size(), std::numeric_limits<double>::infinity());
   for (const Mesh& mesh : MeshesOf(devices)) {
     const auto options = LegalOptions(graph, mesh, global_batch, cost);

@@ -9,10 +9,10 @@
 
 namespace colonnade::partition {
 
-// Seconds of a step on `devices` of them that no plan goes below: forward and backward of the products with weights, one
-// behind the other on a device, each split over the devices as suits it best. All else is left out: transfers, updates, and
-// layers that others may take into their own kernels.
-double LeastSecondsOf(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost);
+// Returns a lower bound on the seconds of a step on so many devices: the forward and backward products with weights, one
+// after the other, each split over the devices as well as it can be. All else is left out: transfers, updates, and layers
+// that others may take into their own kernels.
+double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost);
 
 }  // namespace colonnade::partition
 

@@ -32,7 +32,7 @@ struct GateBuffers {
 
 struct Emission {
   // Makes what is there before the step: buckets, state, what the host gives each step, gates.
-  Emission(const Lowering& lowering, std::vector<int> first_alike);
+  Emission(const Lowering& lowering, std::vector<int> representative_of);
 
   const UpdateOptions& update() const { return lowering.options.update; }
 
@@ -77,7 +77,7 @@ void Emit(Emission& e, const Action& action, const GatherGradients& gather);
 
 // emit_statistics.cc
 void PlaceStatistics(Emission& e);
-// Sums all of what each position has over its group, in place: `bytes` of each.
+// Emits an all-reduce, in place, of the `bytes` that each position holds, over its group.
 void EmitAllReduce(Emission& e, const std::function<Group(int)>& group_of, const ByPosition& buffers, int64_t bytes,
                    const program::Provenance& from);
 void Emit(Emission& e, const Action& action, const ReduceStatistics& reduce);

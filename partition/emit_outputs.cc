@@ -79,7 +79,7 @@ void AddParameters(Emission& e) {
 void Emit(Emission& e, const Action& action, const ReportMetrics&) {
   const ValueId id = action.inputs[0].value;
   Output output{.kind = Output::Kind::kMetrics,
-                .name = NameOfMetrics(e.lowering.graph, e.lowering.value(id).metrics_of),
+                .name = MetricsName(e.lowering.graph, e.lowering.value(id).metrics_of),
                 .layer = action.from.layer,
                 .shape = e.lowering.value(id).shape};
   output.pieces = {{e.values.At(id, 0), Region::Whole(output.shape)}};

@@ -4,8 +4,8 @@
 #include <variant>
 
 #include "partition/emission.h"
-#include "partition/first_alike.h"
 #include "partition/lowering_passes.h"
+#include "partition/representative_positions.h"
 
 namespace colonnade::partition {
 namespace {
@@ -41,7 +41,7 @@ void PlaceWhatIsThere(Emission& e) {
 
 // Devices that do alike have as many tasks and buffers.
 void Reserve(Emission& e) {
-  const program::Representatives counted = EmitRepresentatives(e.lowering, nullptr);
+  const program::RepresentativeProgram counted = EmitRepresentatives(e.lowering, nullptr);
   size_t tasks = 0, buffers = 0;
   for (const program::Task& task : counted.program.tasks) tasks += counted.stands_for[task.device].size();
   for (const program::Buffer& buffer : counted.program.buffers) buffers += counted.stands_for[buffer.device].size();
@@ -59,8 +59,8 @@ void EmitAll(Emission& e) {
 
 }  // namespace
 
-Emission::Emission(const Lowering& of, std::vector<int> first_alike)
-    : lowering(of), builder(of, std::move(first_alike)), values(of, builder), inputs(HostInputs(of)) {
+Emission::Emission(const Lowering& of, std::vector<int> representative_of)
+    : lowering(of), builder(of, std::move(representative_of)), values(of, builder), inputs(HostInputs(of)) {
   if (builder.emits_all() && builder.mesh().device_count() >= kMany) Reserve(*this);
   AddBuckets(*this);
   AddState(*this);
@@ -76,8 +76,8 @@ program::Program EmitTasks(const Lowering& lowering) {
   return std::move(emission.builder).Build();
 }
 
-program::Representatives EmitRepresentatives(const Lowering& lowering, const KindOfDevices& kind_of_devices) {
-  Emission emission(lowering, FirstAlike(lowering, kind_of_devices));
+program::RepresentativeProgram EmitRepresentatives(const Lowering& lowering, const GroupClassifier& classify_group) {
+  Emission emission(lowering, RepresentativePositions(lowering, classify_group));
   EmitAll(emission);
   return std::move(emission.builder).BuildRepresentatives();
 }

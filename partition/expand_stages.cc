@@ -326,7 +326,7 @@ class Expander {
 
   ValueId Metrics(int i, const program::Shape& shape) {
     return lowering_.AddValue(
-        {.name = OfMicroBatch(NameOfMetrics(graph_, i)), .shape = shape, .dtype = program::DType::kF64, .metrics_of = i});
+        {.name = OfMicroBatch(MetricsName(graph_, i)), .shape = shape, .dtype = program::DType::kF64, .metrics_of = i});
   }
 
   // The metrics of a loss, of all micro-batches, once nothing else is left to do.

@@ -159,12 +159,12 @@ absl::StatusOr<program::Program> LowerUnverified(const layers::LayerGraph& graph
 
 }  // namespace
 
-absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
-                                                              const LowerOptions& options,
-                                                              const KindOfDevices& kind_of_devices) {
+absl::StatusOr<program::RepresentativeProgram> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
+                                                                    const LowerOptions& options,
+                                                                    const GroupClassifier& classify_group) {
   LoweringProgress progress(options);
   ASSIGN_OR_RETURN(const Lowering lowering, LowerToActions(graph, plan, options, progress));
-  program::Representatives representatives = EmitRepresentatives(lowering, kind_of_devices);
+  program::RepresentativeProgram representatives = EmitRepresentatives(lowering, classify_group);
   progress.Next();
   RETURN_IF_ERROR(AssignWaits(representatives.program));
   progress.Next();

@@ -17,7 +17,7 @@
 #include "partition/plan.h"
 #include "program/optimizer.h"
 #include "program/program.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::partition {
 
@@ -57,25 +57,26 @@ struct LowerOptions {
   int64_t samples_at_once() const { return global_batch / micro_batches; }
 };
 
-// FailedPrecondition where the batch is not cut into so many, or an evaluation's is cut at all.
+// Returns FailedPrecondition where the batch is not cut into so many, or an evaluation's is cut at all.
 absl::Status CheckMicroBatches(const LowerOptions& options);
 
-// The Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their persistent
-// buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check;
-// FailedPrecondition where the network has nothing to train, the batch has not so many micro-batches, `pixels` has not a
-// number for each channel, or a training is to read averages.
+// Returns the Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their
+// persistent buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check; FailedPrecondition where the
+// network has nothing to train, the batch has not so many micro-batches, `pixels` has not a number for each channel, or a
+// training is to read averages.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 // Maps the devices that meet in a transfer, in member order, or a single device, to a number. Equal numbers promise that
 // they take equal time for equal work.
-using KindOfDevices = std::function<int(const std::vector<int>& devices)>;
+using GroupClassifier = std::function<int(const std::vector<int>& devices)>;
 
-// What planners and predictions simulate: one device of each kind, with what it does in the Program of Lower; not verified.
-// With `kind_of_devices` (engine::Simulator::KindOfDevices) devices are of one kind where they, and the groups in which they
-// meet, are. The cost does not grow with the number of devices, but for a few lists of them.
-absl::StatusOr<program::Representatives> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
-                                                              const LowerOptions& options,
-                                                              const KindOfDevices& kind_of_devices = nullptr);
+// Returns what planners and predictions simulate: the representative of each class of devices that do the same, with what it
+// does in the Program of Lower; not verified. With `classify_group` (engine::Simulator::GroupClassifier) devices are of one
+// class only where they, and the groups in which they meet, are. The cost does not grow with the number of devices, but for
+// a few lists of them.
+absl::StatusOr<program::RepresentativeProgram> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
+                                                                    const LowerOptions& options,
+                                                                    const GroupClassifier& classify_group = nullptr);
 
 }  // namespace colonnade::partition
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "partition/actions.h"
 #include "program/program.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::partition {
 
@@ -81,8 +81,8 @@ absl::Status OrderActions(Lowering& lowering);
 // Turns the actions into the tasks of every device.
 program::Program EmitTasks(const Lowering& lowering);
 
-// Turns the actions into the tasks of one device of each kind; `kind_of_devices` may be absent.
-program::Representatives EmitRepresentatives(const Lowering& lowering, const KindOfDevices& kind_of_devices);
+// Turns the actions into the tasks of one device of each class (representative_positions.h).
+program::RepresentativeProgram EmitRepresentatives(const Lowering& lowering, const GroupClassifier& classify_group);
 
 // Writes the waits between lanes that dependencies ask for, leaving out those that others imply.
 absl::Status AssignWaits(program::Program& program);

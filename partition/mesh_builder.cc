@@ -16,14 +16,14 @@ Lane CopyLane(const Plan& plan) { return plan.overlap ? Lane::kCopy : Lane::kCom
 
 }  // namespace
 
-MeshBuilder::MeshBuilder(const Lowering& lowering, std::vector<int> first_alike)
+MeshBuilder::MeshBuilder(const Lowering& lowering, std::vector<int> representative_of)
     : plan_(lowering.plan),
-      first_alike_(std::move(first_alike)),
+      representative_of_(std::move(representative_of)),
       emits_(lowering.plan.mesh.device_count(), false),
       program_(lowering.graph.name, lowering.options.mode, lowering.options.global_batch, lowering.options.dtype,
                lowering.plan.mesh.axes) {
   for (int p = 0; p < mesh().device_count(); ++p) {
-    if (!first_alike_.empty() && first_alike_[p] != p) continue;
+    if (!representative_of_.empty() && representative_of_[p] != p) continue;
     positions_.push_back(p);
     emits_[p] = true;
   }
@@ -82,7 +82,7 @@ void MeshBuilder::ForGroups(const std::function<Group(int)>& group_of, const std
 
 bool MeshBuilder::AreAlike(const Group& a, const Group& b) const {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](int p, int q) { return first_alike_[p] == first_alike_[q]; });
+                    [&](int p, int q) { return representative_of_[p] == representative_of_[q]; });
 }
 
 void MeshBuilder::NoteAlike(const Group& group, const std::function<Group(int)>& group_of) {
@@ -97,10 +97,10 @@ void MeshBuilder::NoteAlike(const Group& group, const std::function<Group(int)>&
   }
 }
 
-program::Representatives MeshBuilder::BuildRepresentatives() && {
-  program::Representatives made;
-  made.stands_for.resize(first_alike_.size());
-  for (int p = 0; p < mesh().device_count(); ++p) made.stands_for[device_at(first_alike_[p])].push_back(device_at(p));
+program::RepresentativeProgram MeshBuilder::BuildRepresentatives() && {
+  program::RepresentativeProgram made;
+  made.stands_for.resize(representative_of_.size());
+  for (int p = 0; p < mesh().device_count(); ++p) made.stands_for[device_at(representative_of_[p])].push_back(device_at(p));
   made.program = std::move(program_).Build();
   made.alike = std::move(alike_);
   return made;

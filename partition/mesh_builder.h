@@ -12,7 +12,7 @@
 #include "layers/emit.h"
 #include "partition/actions.h"
 #include "program/builder.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::partition {
 
@@ -21,13 +21,13 @@ using Group = std::vector<int>;                     // positions, in member orde
 
 class MeshBuilder {
  public:
-  // Emits all positions if `first_alike` is empty; else position p only if first_alike[p] is p: it stands for the others.
-  MeshBuilder(const Lowering& lowering, std::vector<int> first_alike);
+  // Emits all positions if `representative_of` is empty; else those that are their own representatives.
+  MeshBuilder(const Lowering& lowering, std::vector<int> representative_of);
 
   const Mesh& mesh() const { return plan_.mesh; }
   const std::vector<int>& positions() const { return positions_; }  // that are emitted, 0 among them
   bool emits(int position) const { return emits_[position]; }
-  bool emits_all() const { return first_alike_.empty(); }
+  bool emits_all() const { return representative_of_.empty(); }
   int device_at(int position) const { return plan_.device_at(position); }
   ByPosition Nowhere() const { return ByPosition(emits_.size()); }
   Group AllPositions() const;
@@ -56,7 +56,7 @@ class MeshBuilder {
 
   // Both leave the builder empty. REQUIRES, of the latter: it does not emit all.
   program::Program Build() && { return std::move(program_).Build(); }
-  program::Representatives BuildRepresentatives() &&;
+  program::RepresentativeProgram BuildRepresentatives() &&;
 
  private:
   std::vector<int> DevicesAt(const Group& group) const;
@@ -64,11 +64,11 @@ class MeshBuilder {
   void NoteAlike(const Group& group, const std::function<Group(int)>& group_of);
 
   const Plan& plan_;
-  const std::vector<int> first_alike_;  // by position; empty: nobody stands for others
+  const std::vector<int> representative_of_;  // by position; empty: each position is emitted
   std::vector<int> positions_;
   std::vector<bool> emits_;  // by position
   program::Builder program_;
-  program::Representatives::Alike alike_;
+  program::RepresentativeProgram::Alike alike_;
 };
 
 }  // namespace colonnade::partition

@@ -112,8 +112,8 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudgeIn(const Plan& plan, i
   LowerOptions lower = options_.lower;
   lower.micro_batches = micro_batches;
   lower.global_batch = samples_ * micro_batches;
-  ASSIGN_OR_RETURN(const program::Representatives lowered,
-                   LowerRepresentatives(graph_, plan, lower, options_.kind_of_devices));
+  ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered,
+                   LowerRepresentatives(graph_, plan, lower, options_.classify_group));
   ASSIGN_OR_RETURN(const Judgement judgement, options_.judge(lowered));
   // Tasks are counted of one device, so that a search is as long where links tell devices apart.
   const auto standing = std::count_if(lowered.stands_for.begin(), lowered.stands_for.end(),

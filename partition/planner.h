@@ -46,9 +46,9 @@ struct PlannerOptions {
   LowerOptions lower;
   PlanSettings settings{};                                         // of every plan, so that nothing else of it is tried
   std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // of steps on so many devices
-  std::function<absl::StatusOr<Judgement>(const program::Representatives&)> judge;
-  KindOfDevices kind_of_devices = nullptr;  // absent: all are alike
-  int64_t memory_bytes = 0;                 // of each device; 0: no limit
+  std::function<absl::StatusOr<Judgement>(const program::RepresentativeProgram&)> judge;
+  GroupClassifier classify_group = nullptr;  // absent: all are alike
+  int64_t memory_bytes = 0;                  // of each device; 0: no limit
   int proposals_per_mesh = 6;
   int most_judgements = 400;                   // of 2, 4 and 5 above, half of them of 2
   int64_t most_tasks = 200'000;                // likewise: of one device of each plan

@@ -40,7 +40,7 @@ std::vector<Strategies> Combinations(const Mesh& mesh) {
 Assignment Descend(const std::vector<std::vector<StrategyOption>>& options, AdditiveCost& cost, Assignment a) {
   const auto around = [&](int node) {
     double seconds = 0;
-    for (int term : cost.TermsOf(node)) seconds += cost.OfTerm(term, a);
+    for (int term : cost.TermsOf(node)) seconds += cost.TermCost(term, a);
     return seconds;
   };
   for (bool changed = true; changed;) {
@@ -73,7 +73,7 @@ std::vector<Assignment> LocalOptima(const Mesh& mesh, const std::vector<std::vec
       }
     }
     Assignment end = Descend(options, cost, std::move(start));
-    const double seconds = cost.OfAll(end);
+    const double seconds = cost.TotalCost(end);
     found.insert({seconds, std::move(end)});
   }
   std::vector<Assignment> assignments;
@@ -124,7 +124,8 @@ Proposals ProposeAssignments(const LayerGraph& graph, const Mesh& mesh, int64_t 
     proposals.assignments = LocalOptima(mesh, options, additive, count);
     proposals.not_exact = std::string(order.status().message());
   }
-  for (const Assignment& assignment : proposals.assignments) proposals.additive_sec.push_back(additive.OfAll(assignment));
+  for (const Assignment& assignment : proposals.assignments)
+    proposals.additive_sec.push_back(additive.TotalCost(assignment));
   return proposals;
 }
 

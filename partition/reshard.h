@@ -45,17 +45,18 @@ struct ReshardEntry {
   bool operator==(const ReshardEntry&) const = default;
 };
 
-// The entries that lead from `from` to `to`, in order; empty if they are equal. Axes of size 1 need none. An axis that cuts
-// within the parts of another is made whole first where the other changes along the same dimension.
+// Returns the entries that lead from `from` to `to`, in order; empty if they are equal. Axes of size 1 need none. An axis
+// that cuts within the parts of another is made whole first where the other changes along the same dimension.
 std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
 
-// The dimension that a placement cuts: `from` of an entry that gathers, `to` of one that scatters or slices.
+// Returns the dimension that `cut` splits: that is `from` of an entry that gathers, `to` of one that scatters or slices.
 int DimOf(const layers::Placement& cut);
 
-// The placement of an entry that has sections, if one has: never both.
+// Returns the placement of an entry that has sections, if one has: never both.
 const layers::Placement& InSections(const ReshardEntry& entry);
 
-// The boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all of it.
+// Returns the boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all
+// of it.
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local);
 
 // Part `index` of a box that is cut along `dim` into parts of extent `extent`.

@@ -141,57 +141,71 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
   return runs ? of.emit(shard) : std::vector<layers::EmittedOp>();
 }
 
+namespace {
+
+absl::Status InLayer(const LayerNode& node, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrFormat("layer \"%s\": %s", node.name, status.message()));
+}
+
+absl::Status CheckGroupsOfSamples(int64_t group, int64_t global_batch) {
+  if (group == 0 || global_batch % group == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("a global batch of %d is not cut into groups of %d samples; nearest that work: %s%d", global_batch,
+                      group, global_batch > group ? absl::StrFormat("%d or ", global_batch / group * group) : "",
+                      (global_batch / group + 1) * group));
+}
+
+// Cuts `local`, what a position holds of a layer's tensors, along one axis more.
+void CutAll(const layers::Sharding& on_axis, int64_t size, layers::LayerShapes& local) {
+  if (!local.sections.empty()) CutSections(on_axis.inputs[0], size, local.sections);
+  for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
+  for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
+  for (size_t i = 0; i < local.state.size(); ++i) Cut(on_axis.state[i], size, local.state[i]);
+  for (size_t i = 0; i < local.inner.size(); ++i) Cut(on_axis.inner[i].made, size, local.inner[i]);
+  Cut(on_axis.output, size, local.output);
+}
+
+absl::StatusOr<layers::Sharding> ShardOnAxis(const LayerNode& node, const layers::LayerShapes& local, Strategy strategy,
+                                             const program::MeshAxis& axis) {
+  if (axis.size == 1) return layers::ReplicatedSharding(local);
+  absl::StatusOr<layers::Sharding> sharding = layers::Shard(node.layer, local, strategy, axis.size);
+  if (sharding.ok()) return sharding;
+  return absl::Status(sharding.status().code(),
+                      absl::StrFormat("layer \"%s\" on axis \"%s\": %s", node.name, axis.name, sharding.status().message()));
+}
+
+}  // namespace
+
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
                                        absl::Span<const Strategy> strategies, int64_t global_batch, program::Mode mode,
                                        int64_t micro_batches) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("layer \"%s\": expected one strategy for each of the %d axes, found %d", node.name,
-                        mesh.axis_count(), strategies.size()));
+    return InLayer(node,
+                   absl::InvalidArgumentError(absl::StrFormat("expected one strategy for each of the %d axes, found %d",
+                                                              mesh.axis_count(), strategies.size())));
   }
-  absl::Status batch = CheckBatch(mesh, strategies, global_batch);
-  if (!batch.ok()) return absl::Status(batch.code(), absl::StrFormat("layer \"%s\": %s", node.name, batch.message()));
-
+  if (const absl::Status batch = CheckBatch(mesh, strategies, global_batch); !batch.ok()) return InLayer(node, batch);
   const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
-  if (group > 0 && global_batch % group != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "layer \"%s\": a global batch of %d is not cut into groups of %d samples; nearest that work: %s%d", node.name,
-        global_batch, group, global_batch > group ? absl::StrFormat("%d or ", global_batch / group * group) : "",
-        (global_batch / group + 1) * group));
-  }
+  if (const absl::Status groups = CheckGroupsOfSamples(group, global_batch); !groups.ok()) return InLayer(node, groups);
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};
   all.stages =
       layers::Stages(node.layer, all.whole,
                      {.train = mode == program::Mode::kTrain, .micro_batches = micro_batches, .strategies = strategies});
   if (micro_batches > 1 && group == 0 && !all.stages.state.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("layer \"%s\": expected groups of samples that a micro-batch holds, found one of the whole "
-                        "batch, which is in %d "
-                        "micro-batches; normalise over ghost batches (--batch-norm=ghost:N)",
-                        node.name, micro_batches));
+    return InLayer(node,
+                   absl::FailedPreconditionError(absl::StrFormat(
+                       "expected groups of samples that a micro-batch holds, found one of the whole batch, which is in "
+                       "%d micro-batches; normalise over ghost batches (--batch-norm=ghost:N)",
+                       micro_batches)));
   }
   for (const layers::ParameterSpec& state : all.stages.state) all.whole.state.push_back(state.shape);
   for (const layers::InnerSpec& inner : all.stages.inner) all.whole.inner.push_back(inner.shape);
   layers::LayerShapes local = all.whole;
   for (int a = 0; a < mesh.axis_count(); ++a) {
-    const int64_t size = mesh.axes[a].size;
-    layers::Sharding on_axis = layers::ReplicatedSharding(local);
-    if (size > 1) {
-      absl::StatusOr<layers::Sharding> sharding = layers::Shard(node.layer, local, strategies[a], size);
-      if (!sharding.ok()) {
-        return absl::Status(sharding.status().code(), absl::StrFormat("layer \"%s\" on axis \"%s\": %s", node.name,
-                                                                      mesh.axes[a].name, sharding.status().message()));
-      }
-      on_axis = *std::move(sharding);
-    }
+    ASSIGN_OR_RETURN(const layers::Sharding on_axis, ShardOnAxis(node, local, strategies[a], mesh.axes[a]));
     Append(on_axis, all);
-    if (!local.sections.empty()) CutSections(on_axis.inputs[0], size, local.sections);
-    for (size_t i = 0; i < local.inputs.size(); ++i) Cut(on_axis.inputs[i], size, local.inputs[i]);
-    for (size_t i = 0; i < local.parameters.size(); ++i) Cut(on_axis.parameters[i], size, local.parameters[i]);
-    for (size_t i = 0; i < local.state.size(); ++i) Cut(on_axis.state[i], size, local.state[i]);
-    for (size_t i = 0; i < local.inner.size(); ++i) Cut(on_axis.inner[i].made, size, local.inner[i]);
-    Cut(on_axis.output, size, local.output);
+    CutAll(on_axis, mesh.axes[a].size, local);
   }
   return all;
 }

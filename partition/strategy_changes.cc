@@ -51,7 +51,7 @@ std::vector<StrategyChange> StrategyChangesOf(const layers::LayerGraph& graph, c
         terms.insert(terms_of_last.begin(), terms_of_last.end());
         if (after == before) continue;
         double seconds = 0;
-        for (int term : terms) seconds += cost.OfTerm(term, after) - cost.OfTerm(term, before);
+        for (int term : terms) seconds += cost.TermCost(term, after) - cost.TermCost(term, before);
         found.push_back({seconds, first, length, option.strategies});
       }
     }

@@ -18,7 +18,7 @@ namespace colonnade::program {
 struct ChannelMoments {
   double mean = 0, variance = 0;
 };
-COLONNADE_HOST_DEVICE inline ChannelMoments MomentsOf(double sum, double sum_of_squares, int64_t count) {
+COLONNADE_HOST_DEVICE inline ChannelMoments ComputeMoments(double sum, double sum_of_squares, int64_t count) {
   const double mean = sum / static_cast<double>(count);
   const double variance = sum_of_squares / static_cast<double>(count) - mean * mean;
   return {mean, variance > 0 ? variance : 0};
@@ -30,7 +30,7 @@ struct Normalisation {
 };
 COLONNADE_HOST_DEVICE inline Normalisation NormalisationOf(double sum, double sum_of_squares, int64_t count,
                                                            double epsilon) {
-  const ChannelMoments moments = MomentsOf(sum, sum_of_squares, count);
+  const ChannelMoments moments = ComputeMoments(sum, sum_of_squares, count);
   return {moments.mean, 1 / std::sqrt(moments.variance + epsilon)};
 }
 

@@ -11,12 +11,12 @@ namespace colonnade::program {
 // Replaces `boxes` by disjoint boxes of those of their elements that are not in `hole`. REQUIRES: equal ranks.
 void Subtract(const Region& hole, std::vector<Region>& boxes);
 
-// More boxes than these are not told apart.
+// Uncovered stops once it holds more boxes than this.
 inline constexpr size_t kMostBoxesLeft = 2048;
 
-// The elements of `whole` that no box of `covers` holds, as disjoint boxes; empty if there are none. Where boxes overlap and
-// cut what is left into more than kMostBoxesLeft, it ends with those, and so may name what a later box holds: time does not
-// grow with the number of ways in which boxes of many dimensions can overlap.
+// Returns the elements of `whole` that no box of `covers` holds, as disjoint boxes; empty if there are none. Where boxes
+// overlap and cut what is left into more than kMostBoxesLeft, it ends with those, and so may name what a later box holds:
+// time does not grow with the number of ways in which boxes of many dimensions can overlap.
 std::vector<Region> Uncovered(const Region& whole, const std::vector<Region>& covers);
 
 }  // namespace colonnade::program

@@ -39,13 +39,6 @@ BufferId Builder::AddLoaded(int device, std::string name, DType dtype, Shape sha
   return id;
 }
 
-BufferId Builder::AddView(BufferId parent, std::string name, const Region& region) {
-  const Buffer& of = buffer(parent);
-  const BufferId id = AddBuffer(of.device, std::move(name), of.dtype, region.size, of.lifetime);
-  program_.buffer(id).storage = BoxView{parent, region};
-  return id;
-}
-
 BufferId Builder::AddBucket(const BucketSpec& spec) {
   const BufferId id = AddBuffer(spec.device, spec.name, spec.dtype, {spec.parts}, spec.lifetime);
   Bucket bucket{{}, spec.parts, spec.first_part, spec.held_parts, spec.equal_parts};

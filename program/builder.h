@@ -30,9 +30,8 @@ class Builder {
   void Reserve(size_t tasks, size_t buffers);
 
   BufferId AddBuffer(int device, std::string name, DType dtype, Shape shape, Lifetime lifetime = Lifetime::kStep);
-  // One that the host fills: of two slots, for a Load on lane kLoad.
+  // Adds a buffer of two slots, which the host fills by a Load on lane kLoad.
   BufferId AddLoaded(int device, std::string name, DType dtype, Shape shape);
-  BufferId AddView(BufferId parent, std::string name, const Region& region);
 
   struct BucketSpec {
     int device = 0;
@@ -49,7 +48,7 @@ class Builder {
 
   int AddGroup(const std::vector<int>& devices);  // the same devices in the same order give the same group
 
-  // A use of all of `buffer`, or of one box of it.
+  // Return a use of all of `buffer`.
   BufferUse Read(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kRead}; }
   BufferUse Write(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kWrite}; }
   BufferUse Accumulate(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kAccumulate}; }
@@ -61,7 +60,8 @@ class Builder {
   // the caller states the work of each. REQUIRES: a ≠ b; what one sends has the shape and type of what the other receives.
   void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from);
 
-  // `members` in the order of the group's devices. `attributes` gives kind, dims and root; group and instance are set here.
+  // Appends a collective. `members` are in the order of the group's devices; `attributes` gives kind, dimensions and root,
+  // and this function sets group and instance.
   void AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane, Provenance from);
 
   void AddParameter(Parameter parameter) { program_.parameters.push_back(std::move(parameter)); }

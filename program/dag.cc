@@ -88,7 +88,7 @@ class Walk {
  private:
   void VisitAll(std::vector<std::vector<TaskId>>& predecessors, bool in_step_before) {
     for (const Task& task : program_.tasks) {
-      if (classes_.IsFirst(task.device)) Visit(task, predecessors[task.id.value], in_step_before);
+      if (classes_.IsRepresentative(task.device)) Visit(task, predecessors[task.id.value], in_step_before);
     }
   }
 
@@ -222,7 +222,7 @@ HappensBefore::HappensBefore(const Program& program, const DeviceClasses& classe
   for (bool grew = true; grew;) {
     grew = false;
     for (size_t i = 0; i < ended_.size(); ++i) {
-      if (!classes.IsFirst(device_[i])) continue;
+      if (!classes.IsRepresentative(device_[i])) continue;
       const bool first = before_in_lane[i] < 0;
       grew |= after(i, first ? last_of_lane[device_[i]][lane_[i]] : before_in_lane[i], first);
       for (TaskId wait : program.tasks[i].waits) grew |= after(i, wait.value, false);

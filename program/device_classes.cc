@@ -24,8 +24,8 @@ void Number(const Items& items, int devices, Numbers& numbers) {
 
 }  // namespace
 
-DeviceClasses::DeviceClasses(const Program& program, Apart) : first_(program.device_count) {
-  std::iota(first_.begin(), first_.end(), 0);
+DeviceClasses::DeviceClasses(const Program& program, Apart) : representative_(program.device_count) {
+  std::iota(representative_.begin(), representative_.end(), 0);
 }
 
 DeviceClasses DeviceClasses::EachApart(const Program& program) { return {program, Apart{}}; }
@@ -54,23 +54,23 @@ void DeviceClasses::FindCandidates(const Program& program) {
   }
   absl::flat_hash_map<size_t, int> first;
   for (int device = 0; device < program.device_count; ++device) {
-    first_[device] = first.try_emplace(hash[device], device).first->second;
+    representative_[device] = first.try_emplace(hash[device], device).first->second;
   }
 }
 
 void DeviceClasses::SetApartWhatDiffers(const Program& program) {
   std::vector<bool> differs(program.device_count);
   for (int device = 0; device < program.device_count; ++device) {
-    const int first = first_[device];
+    const int first = representative_[device];
     differs[device] = TasksOf(device).size() != TasksOf(first).size() || BuffersOf(device).size() != BuffersOf(first).size();
   }
   for (const Buffer& buffer : program.buffers) {
-    const int device = buffer.device, first = first_[device];
+    const int device = buffer.device, first = representative_[device];
     if (first == device || differs[device]) continue;
     differs[device] = !AreAlike(buffer, program.buffer(PairOf(buffer.id, first)));
   }
   for (const Task& task : program.tasks) {
-    const int device = task.device, first = first_[device];
+    const int device = task.device, first = representative_[device];
     if (first == device || differs[device]) continue;
     differs[device] = !AreAlike(task, program.task(PairOf(task.id, first)));
   }
@@ -82,10 +82,6 @@ void DeviceClasses::SetApartWhatDiffers(const Program& program) {
 bool DeviceClasses::AreAlike(const Buffer& a, const Buffer& b) const {
   if (a.dtype != b.dtype || a.shape != b.shape || a.lifetime != b.lifetime || a.slots != b.slots) return false;
   if (a.storage.index() != b.storage.index()) return false;
-  if (const auto* view = std::get_if<BoxView>(&a.storage)) {
-    const auto& other = std::get<BoxView>(b.storage);
-    return ArePaired(buffers_, view->parent, other.parent) && view->region == other.region;
-  }
   if (const auto* member = std::get_if<BucketMember>(&a.storage)) {
     const auto& other = std::get<BucketMember>(b.storage);
     return ArePaired(buffers_, member->bucket, other.bucket) && member->index == other.index;

@@ -1,9 +1,9 @@
-// Which devices do alike, so that what follows from uses and waits is computed for one device of each class alone. Internal
-// to program/ and partition/.
+// Classes of devices that do alike, so that what follows from uses and waits is computed for one device of each class alone.
+// Internal to program/ and partition/.
 //
-// Two devices are alike if their buffers and tasks, each in the order of their ids, pair up: buffers of one shape, lifetime
-// and storage; tasks of one lane that use the same boxes of paired buffers in the same way and wait for paired tasks. What
-// tasks compute, whom they meet and what tasks and buffers are called makes no difference.
+// Two devices are alike if their buffers and tasks, each in the order of their ids, pair up: buffers of one element type,
+// shape, lifetime, number of slots and storage; tasks of one lane that use the same boxes of paired buffers in the same way
+// and wait for paired tasks. What tasks compute, whom they meet and what tasks and buffers are called makes no difference.
 //
 // A value that keeps nothing of the Program; threads may share it.
 #ifndef COLONNADE_PROGRAM_DEVICE_CLASSES_H_
@@ -23,10 +23,10 @@ class DeviceClasses {
   static DeviceClasses EachApart(const Program& program);
 
   // Returns the first device that is like `device`.
-  int FirstOf(int device) const { return first_[device]; }
-  bool IsFirst(int device) const { return first_[device] == device; }
-  // Takes `device` out of its class. REQUIRES: it is not the first of others.
-  void SetApart(int device) { first_[device] = device; }
+  int RepresentativeOf(int device) const { return representative_[device]; }
+  bool IsRepresentative(int device) const { return representative_[device] == device; }
+  // Takes `device` out of its class. REQUIRES: it is not the representative of others.
+  void SetApart(int device) { representative_[device] = device; }
 
   const std::vector<TaskId>& TasksOf(int device) const { return tasks_.of_device[device]; }
   const std::vector<BufferId>& BuffersOf(int device) const { return buffers_.of_device[device]; }
@@ -55,7 +55,7 @@ class DeviceClasses {
 
   Numbers<TaskId> tasks_;
   Numbers<BufferId> buffers_;
-  std::vector<int> first_;  // by device
+  std::vector<int> representative_;  // by device
 };
 
 }  // namespace colonnade::program

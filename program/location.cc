@@ -3,21 +3,9 @@
 namespace colonnade::program {
 
 Location Locate(const Program& program, BufferId buffer, const Region& region) {
-  Location location{buffer, Location::kWhole, region};
-  while (true) {
-    const auto& storage = program.buffer(location.root).storage;
-    if (const auto* view = std::get_if<BoxView>(&storage)) {
-      for (size_t d = 0; d < location.region.offset.size(); ++d) location.region.offset[d] += view->region.offset[d];
-      location.root = view->parent;
-    } else if (const auto* member = std::get_if<BucketMember>(&storage)) {
-      location.member = member->index;
-      location.root = member->bucket;
-      return location;
-    } else {
-      if (std::holds_alternative<Bucket>(storage)) location.member = Location::kParts;
-      return location;
-    }
-  }
+  const auto& storage = program.buffer(buffer).storage;
+  if (const auto* member = std::get_if<BucketMember>(&storage)) return {member->bucket, member->index, region};
+  return {buffer, std::holds_alternative<Bucket>(storage) ? Location::kParts : Location::kWhole, region};
 }
 
 bool ShareElements(const Location& a, const Location& b) {

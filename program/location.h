@@ -1,4 +1,4 @@
-// Where a use lies: views resolved to the root, so that two uses can be compared. Internal to program/.
+// Where a use lies in its root buffer, so that two uses can be compared. Internal to program/.
 //
 // Pure functions over a Program whose storage is sound (Verify's `structure`); threads may share them.
 #ifndef COLONNADE_PROGRAM_LOCATION_H_
@@ -20,10 +20,11 @@ struct Location {
 Location Locate(const Program& program, BufferId buffer, const Region& region);
 inline Location Locate(const Program& program, const BufferUse& use) { return Locate(program, use.buffer, use.region); }
 
-// True if the two share an element. Parts and members of one bucket always do: where a member lies is the backend's.
+// Whether the two share an element. A part and a member of one bucket always count as sharing: only the backend knows where
+// a member lies.
 bool ShareElements(const Location& a, const Location& b);
 
-// True if `outer` certainly holds every element of `inner`.
+// Whether `outer` certainly holds every element of `inner`.
 bool Covers(const Program& program, const Location& outer, const Location& inner);
 
 inline bool Reads(Access access) { return access != Access::kWrite; }

@@ -32,7 +32,7 @@ void PlaceLowest(BufferId buffer, const MemoryOrder& order, int64_t alignment, s
 void CompareSizes(const Program& program, const MemoryMap& map, DeviceClasses& classes) {
   for (int device = 0; device < program.device_count; ++device) {
     const std::vector<BufferId>& own = classes.BuffersOf(device);
-    const std::vector<BufferId>& first = classes.BuffersOf(classes.FirstOf(device));
+    const std::vector<BufferId>& first = classes.BuffersOf(classes.RepresentativeOf(device));
     const auto same = [&](BufferId a, BufferId b) { return map.size[a.value] == map.size[b.value]; };
     if (!std::equal(own.begin(), own.end(), first.begin(), same)) classes.SetApart(device);
   }
@@ -68,13 +68,13 @@ MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t al
   std::vector<std::vector<BufferId>> placed(program.device_count);
   for (BufferId root : step_roots) {
     const int device = program.buffer(root).device;
-    if (!classes.IsFirst(device)) continue;
+    if (!classes.IsRepresentative(device)) continue;
     PlaceLowest(root, order, alignment, placed[device], map);
     int64_t& bytes = map.step_bytes[device];
     bytes = std::max(bytes, map.offset[root.value] + map.size[root.value]);
   }
   for (BufferId root : step_roots) {
-    const int device = program.buffer(root).device, first = classes.FirstOf(device);
+    const int device = program.buffer(root).device, first = classes.RepresentativeOf(device);
     map.offset[root.value] = map.offset[classes.PairOf(root, first).value];
     map.step_bytes[device] = map.step_bytes[first];
   }
@@ -88,7 +88,7 @@ int64_t DenseSizeOf(const Program& program, const Buffer& buffer) {
   for (BufferId member : bucket->members) bytes += DenseSizeOf(program, program.buffer(member));
   // A part is a whole number of elements, and all parts count as the largest.
   const int64_t element = SizeInBytes(buffer.dtype);
-  return RoundUp(bytes / element, bucket->parts) / bucket->parts * bucket->held_parts * element;
+  return CeilDiv(bytes / element, bucket->parts) * bucket->held_parts * element;
 }
 
 }  // namespace colonnade::program

@@ -17,7 +17,7 @@ namespace colonnade::program {
 using SizeOf = std::function<int64_t(const Buffer&)>;
 
 struct MemoryMap {
-  std::vector<int64_t> offset;            // by buffer: byte offset of each root in its arena; −1 for views and members
+  std::vector<int64_t> offset;            // by buffer: byte offset of each root in its arena; −1 for members
   std::vector<int64_t> size;              // by buffer: bytes of each root, of all its slots
   std::vector<int64_t> step_bytes;        // by device: bytes of the arena that step buffers share
   std::vector<int64_t> persistent_bytes;  // by device

@@ -8,12 +8,12 @@ namespace colonnade::program {
 MemoryOrder::MemoryOrder(const Program& program, const DeviceClasses& classes)
     : order_(program, classes), span_of_(program.buffers.size(), -1) {
   for (const Buffer& buffer : program.buffers) {
-    if (!classes.IsFirst(buffer.device)) continue;
+    if (!classes.IsRepresentative(buffer.device)) continue;
     span_of_[buffer.id.value] = static_cast<int>(spans_.size());
     spans_.emplace_back();
   }
   for (const Task& task : program.tasks) {
-    if (!classes.IsFirst(task.device)) continue;
+    if (!classes.IsRepresentative(task.device)) continue;
     for (const BufferUse& use : task.uses) {
       Span& span = spans_[span_of_[RootOf(program, use.buffer).value]];
       const int lane = static_cast<int>(task.lane);
@@ -23,7 +23,7 @@ MemoryOrder::MemoryOrder(const Program& program, const DeviceClasses& classes)
   }
   constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 2;
   for (const Buffer& buffer : program.buffers) {
-    if (!classes.IsFirst(buffer.device)) continue;
+    if (!classes.IsRepresentative(buffer.device)) continue;
     Span& span = spans_[span_of_[buffer.id.value]];
     span.ended.fill(kFar);
     for (int lane = 0; lane < kLaneCount; ++lane) {

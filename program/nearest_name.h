@@ -9,10 +9,10 @@
 
 namespace colonnade::program {
 
-// The candidate with the least edit distance (Levenshtein) to `name`; empty if none is nearer than half its length.
+// Returns the candidate with the least edit distance (Levenshtein) to `name`; empty if none is nearer than half its length.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
 
-// `joint` and `did you mean "conv1"?`, to add to a message; empty if none is near.
+// Returns `joint` followed by `did you mean "conv1"?`, to append to a message; empty if no candidate is near.
 std::string DidYouMean(absl::string_view joint, absl::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace colonnade::program

@@ -55,7 +55,7 @@ inline constexpr OperandTrait kX{"x", Role::kInput, kReads}, kY{"y", Role::kOutp
     kSampleLabels{"labels", Role::kLabels, kReads}, kSums{"sums", Role::kSums, kReads},
     kGate{"gate", Role::kControl, kReads};
 
-// The operand where it may be absent.
+// Returns `operand`, marked as one that may be absent.
 constexpr OperandTrait Maybe(OperandTrait operand) {
   operand.occurs = Occurs::kAllOrNone;
   return operand;

@@ -178,7 +178,7 @@ struct OpTraits<LrnBackward> : WorksOnImages {
   static constexpr const auto& kAttributes = kWindowOfChannels<LrnBackward>;
 };
 
-// What each channel has one of.
+// Returns the trait of an operand with one number for each channel.
 constexpr OperandTrait OfChannels(const char* name, Access access) { return {name, Role::kBias, access, Width::kMaster}; }
 inline constexpr OperandTrait kChannelW = OfChannels("w", kReads), kChannelB = OfChannels("b", kReads),
                               kDw = OfChannels("dw", kWrites), kDb = OfChannels("db", kWrites),

@@ -86,7 +86,7 @@ enum class CostClass {
   kConvolution,    // of weights and images; its rate is in flop/s
   kMatrixProduct,  // of weights and matrices; its rate is in flop/s
   kImages,         // of images; its rate is in bytes/s, as are those below
-  kUpdate,         // of bytes; the best is taken for the memory's own
+  kUpdate,         // streams bytes; the fastest of these ops is taken for the speed of memory
   kBytes,
 };
 constexpr bool IsTimedByFlops(CostClass cost) {
@@ -96,7 +96,7 @@ constexpr bool IsTimedByFlops(CostClass cost) {
 // How an op binds the layouts of its operands.
 enum class LayoutRule {
   kFree,           // takes them as they are
-  kAlike,          // its tensors of one shape lie alike, and its images
+  kAlike,          // its tensors of one shape share a layout, and so do all its images
   kConvolution,    // decides that of its weights
   kMatrixProduct,  // likewise
   kArgmax,         // decides the bytes of argmax; its images lie alike
@@ -109,8 +109,8 @@ LayoutRule LayoutRuleOf(const Op& op);
 // Returns the class of the op of that name; absent where there is none.
 std::optional<CostClass> CostClassOf(absl::string_view name);
 
-// Returns the trait of each of `count` operands of `op`; nothing if it does not take so many.
 using OperandTraits = absl::InlinedVector<const OperandTrait*, 4>;
+// Returns the trait of each of `count` operands of `op`; nothing if it does not take so many.
 std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count);
 // Returns Ok if every tensor of `task`, which does `op`, is of one of `types`; else InvalidArgument that names operand and
 // types.

@@ -18,17 +18,14 @@ const char* Name(StateKind kind) {
   return "";
 }
 
+int FindPiece(const std::vector<Piece>& pieces, BufferId buffer) {
+  const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.buffer == buffer; });
+  return found == pieces.end() ? -1 : static_cast<int>(found - pieces.begin());
+}
+
 BufferId RootOf(const Program& program, BufferId id) {
-  while (true) {
-    const Buffer& buffer = program.buffer(id);
-    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
-      id = view->parent;
-    } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {
-      id = member->bucket;
-    } else {
-      return id;
-    }
-  }
+  const auto* member = std::get_if<BucketMember>(&program.buffer(id).storage);
+  return member == nullptr ? id : member->bucket;
 }
 
 bool UsesSlots(const Program& program, const Task& task) {

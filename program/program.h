@@ -30,11 +30,6 @@ namespace colonnade::program {
 struct Root {  // memory of its own
   bool operator==(const Root&) const = default;
 };
-struct BoxView {  // a box of `parent`, which has equal rank; this buffer's shape is region.size
-  BufferId parent;
-  Region region;
-  bool operator==(const BoxView&) const = default;
-};
 // Tensors packed one after the other in the backend's own layout, padding included, and cut into `parts` ranges of bytes, of
 // which this device holds [first_part, first_part + held_parts). Its shape is {parts}; a use's region counts parts. A
 // sharded optimiser holds one part only.
@@ -65,7 +60,7 @@ struct Buffer {
   // 2: a root that Loads on lane kLoad fill. Step s uses copy s % 2 of it, so that the next step's copy may be filled
   // meanwhile. A step with such buffers begins when the step two before has ended: the host fills its memory no sooner.
   int slots = 1;
-  std::variant<Root, BoxView, Bucket, BucketMember> storage;
+  std::variant<Root, Bucket, BucketMember> storage;
   BufferId layout_as;  // buffers that name the same one share a physical layout (weight, gradient, momentum); own id alone
   bool operator==(const Buffer&) const = default;
 };
@@ -76,6 +71,9 @@ struct Piece {
   Region region;
   bool operator==(const Piece&) const = default;
 };
+
+// Returns the index of the piece that `buffer` holds; −1 if it holds none of them.
+int FindPiece(const std::vector<Piece>& pieces, BufferId buffer);
 
 struct Initializer {
   enum class Kind { kConstant, kGaussian, kUniform };
@@ -174,7 +172,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// Returns the buffer that holds the memory of `id`: itself, or the root at the end of its chain of views.
+// Returns the buffer that holds the memory of `id`: itself, or the bucket of which it is a member.
 BufferId RootOf(const Program& program, BufferId id);
 
 // Whether a task uses a buffer of two slots, of which odd and even steps use different ones.

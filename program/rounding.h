@@ -4,12 +4,14 @@
 
 #include <cstdint>
 
+#include "program/host_device.h"
+
 namespace colonnade::program {
 
 // REQUIRES of both: value >= 0, by > 0, and their sum fits.
-constexpr int64_t CeilDiv(int64_t value, int64_t by) { return (value + by - 1) / by; }
+COLONNADE_HOST_DEVICE constexpr int64_t CeilDiv(int64_t value, int64_t by) { return (value + by - 1) / by; }
 // The least multiple of `by` that is not below `value`.
-constexpr int64_t RoundUp(int64_t value, int64_t by) { return CeilDiv(value, by) * by; }
+COLONNADE_HOST_DEVICE constexpr int64_t RoundUp(int64_t value, int64_t by) { return CeilDiv(value, by) * by; }
 
 }  // namespace colonnade::program
 

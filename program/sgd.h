@@ -22,7 +22,7 @@ inline const char* Name(SgdForm form) {
   return form == SgdForm::kKrizhevsky ? "krizhevsky" : form == SgdForm::kPyTorch ? "pytorch" : "nesterov";
 }
 
-// Nothing where none has that name.
+// Returns the form of that name; nothing if there is none.
 inline std::optional<SgdForm> SgdFormFromName(std::string_view name) {
   for (SgdForm form : kSgdForms) {
     if (name == Name(form)) return form;

@@ -4,7 +4,7 @@
 //   ASSIGN_OR_RETURN(Plan plan, ReadPlan(path));      // a type with a comma in it: ASSIGN_OR_RETURN(auto map, …)
 //
 // Both return the error of their last argument from the enclosing function. ASSIGN_OR_RETURN is two statements, so it
-// does not go without braces under an `if`.
+// needs braces under an `if`.
 #ifndef COLONNADE_PROGRAM_STATUS_MACROS_H_
 #define COLONNADE_PROGRAM_STATUS_MACROS_H_
 

@@ -181,10 +181,7 @@ class Parser {
     buffer.dtype = line.OneOf(kDTypes, "an element type");
     buffer.shape = line.ShapeBox();
     buffer.name = line.Quoted();
-    if (line.AcceptWord("view")) {
-      const BufferId parent{line.Int32()};
-      buffer.storage = BoxView{parent, line.RegionBox()};
-    } else if (line.AcceptWord("bucket")) {
+    if (line.AcceptWord("bucket")) {
       buffer.storage = ParseBucket(line);
     } else if (line.AcceptWord("member")) {
       const int index = line.Int32();
@@ -260,7 +257,7 @@ class Parser {
 
   void ParseOutput(LineCursor& line) {
     Output output;
-    output.kind = line.OneOf(kOutputs, "metrics, finite or gradient");
+    output.kind = line.OneOf(kOutputs, "metrics, finite, gate or gradient");
     output.name = line.Quoted();
     line.Expect("layer");
     output.layer = line.Word();

@@ -121,9 +121,7 @@ class Printer {
   void PrintBuffer(const Buffer& buffer) {
     absl::StrAppend(&out_, "buffer ", buffer.id.value, " d", buffer.device, " ", Name(buffer.lifetime), " ",
                     Name(buffer.dtype), " ", ToString(buffer.shape), " ", Quoted(buffer.name));
-    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
-      absl::StrAppend(&out_, " view ", view->parent.value, ToString(view->region));
-    } else if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
+    if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) {
       absl::StrAppend(&out_, " bucket parts=", bucket->parts, " first=", bucket->first_part, " held=", bucket->held_parts,
                       bucket->equal_parts ? " equal" : "", " members=", Ids(bucket->members));
     } else if (const auto* member = std::get_if<BucketMember>(&buffer.storage)) {

@@ -17,7 +17,7 @@ const char* Name(Lifetime lifetime);
 const char* Name(Initializer::Kind kind);
 const char* Name(Output::Kind kind);
 
-// Characters of names that need no quotes.
+// Whether `c` may stand in a name that is written without quotes.
 bool IsWordCharacter(char c);
 
 // Reads one line from the left. The first failure is kept; after it every call does nothing and returns a zero, so that a

@@ -9,7 +9,7 @@
 
 namespace colonnade::program {
 
-// By what gradients whose squares sum to `total` are multiplied so that their norm is at most `clip_norm`; 0: 1.
+// Returns the factor that brings gradients whose squares sum to `total` to a norm of at most `clip_norm`; 1 if that is 0.
 COLONNADE_HOST_DEVICE inline double ClipScale(double clip_norm, double total) {
   if (clip_norm == 0) return 1;
   const double scale = clip_norm / (std::sqrt(total) + 1e-6);

@@ -9,7 +9,7 @@
 namespace colonnade::program {
 
 // Returns Ok, or InvalidArgument that names the rule and the task or buffer that breaks it:
-//   structure    ids are indices; devices, groups, views, members and regions are in range; a task uses its own device's
+//   structure    ids are indices; devices, groups, members and regions are in range; a task uses its own device's
 //                buffers; the count, element types and shapes of operands fit the op
 //   argmax       a buffer that holds the argmax of a max pooling is of the step, and used by max poolings alone, all of one
 //                window, images and box of it

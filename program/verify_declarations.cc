@@ -1,5 +1,5 @@
-// The rules `outputs`: what a Program declares for the host (parameters, inputs, outputs) fits its buffers; and `slots`:
-// what the next step may be given during this one is kept apart.
+// Checks two rules. `outputs`: what a Program declares for the host (parameters, inputs, outputs) fits its buffers. `slots`:
+// what the next step is given while this one runs is kept apart from it.
 
 #include <map>
 #include <set>

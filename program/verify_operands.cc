@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "program/op_traits.h"
+#include "program/strides.h"
 #include "program/verify_rules.h"
 
 namespace colonnade::program {
@@ -84,9 +85,7 @@ class OperandCheck {
     if (Size(0).size() < 2 || Size(1).size() != Size(0).size()) {
       return Fail("makes ", ToString(Size(1)), " of ", ToString(Size(0)), "; expected [n,C,…] of [n,…,C]");
     }
-    Shape channels_first = Size(0);
-    std::rotate(channels_first.begin() + 1, channels_first.end() - 1, channels_first.end());
-    if (!Shaped(1, channels_first)) return;
+    if (!Shaped(1, ChannelsFirst(Size(0)))) return;
     for (const std::vector<double>* numbers : {&op.scale, &op.shift}) {
       if (static_cast<int64_t>(numbers->size()) != Size(1)[1]) {
         return Fail("has ", numbers->size(), " numbers for ", Size(1)[1], " channels");

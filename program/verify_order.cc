@@ -73,7 +73,7 @@ absl::Status CheckInitialised(const Program& program) {
   Written written(program);
   const DeviceClasses classes(program);
   for (const Task& task : program.tasks) {
-    if (!classes.IsFirst(task.device)) continue;
+    if (!classes.IsRepresentative(task.device)) continue;
     for (const BufferUse& use : task.uses) {
       if (!Reads(use.access)) continue;
       const Location location = Locate(program, use);

@@ -17,7 +17,6 @@ namespace colonnade::program {
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxAttribute = int64_t{1} << 31;
 inline constexpr int kMaxRank = 8;
-inline constexpr int kMaxViews = 64;  // one of the other: whoever follows them to the root takes no longer than that
 
 absl::Status CheckStructure(const Program& program);  // and calls CheckOperands for each task
 absl::Status CheckOperands(const Program& program, const Task& task);

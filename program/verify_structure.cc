@@ -1,4 +1,4 @@
-// The rule `structure`: every id, box and view is in range, so that the other rules may follow them without a check.
+// The rule `structure`: every id and box is in range, so that the other rules may follow them without a check.
 
 #include <algorithm>
 #include <set>
@@ -29,26 +29,6 @@ class StorageCheck {
   StorageCheck(const Program& program, const Buffer& buffer) : program_(program), buffer_(buffer) {}
 
   absl::Status operator()(const Root&) const { return absl::OkStatus(); }
-
-  absl::Status operator()(const BoxView& view) const {
-    if (!view.parent.valid() || view.parent >= buffer_.id) {
-      return Broken(kStructureRule, Describe(buffer_), " is a view of buffer ", view.parent.value,
-                    "; expected a buffer with a smaller id");
-    }
-    const Buffer& parent = program_.buffer(view.parent);
-    if (std::holds_alternative<Bucket>(parent.storage)) {
-      return Broken(kStructureRule, Describe(buffer_), " is a view of a bucket; view a member, or use parts of the bucket");
-    }
-    if (!Akin(parent, buffer_)) {
-      return Broken(kStructureRule, Describe(buffer_), " differs from its parent ", Describe(parent),
-                    " in device, element type or lifetime");
-    }
-    if (!Fits(view.region, parent.shape) || view.region.size != buffer_.shape) {
-      return Broken(kStructureRule, Describe(buffer_), " of shape ", ToString(buffer_.shape), " is the box ",
-                    ToString(view.region), " of ", Describe(parent), " of shape ", ToString(parent.shape));
-    }
-    return absl::OkStatus();
-  }
 
   absl::Status operator()(const Bucket& bucket) const {
     if (bucket.parts < 1 || bucket.parts > kMaxAttribute || bucket.first_part < 0 || bucket.held_parts < 1 ||
@@ -96,7 +76,6 @@ class StorageCheck {
 
 absl::Status CheckBuffers(const Program& program) {
   absl::flat_hash_set<std::pair<int, absl::string_view>> persistent;
-  std::vector<int> views(program.buffers.size());  // by buffer: on the way to its root
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.id.value != static_cast<int32_t>(i))
@@ -111,7 +90,7 @@ absl::Status CheckBuffers(const Program& program) {
     if (buffer.slots != 1 &&
         (buffer.slots != 2 || buffer.lifetime != Lifetime::kStep || !std::holds_alternative<Root>(buffer.storage))) {
       return Broken(kStructureRule, Describe(buffer), " has ", buffer.slots,
-                    " slots; expected 1, or 2 of a buffer of the step that is no view, bucket or member");
+                    " slots; expected 1, or 2 of a buffer of the step that is no bucket or member");
     }
     if (buffer.lifetime == Lifetime::kPersistent && !persistent.emplace(buffer.device, buffer.name).second) {
       return Broken(kStructureRule, Describe(buffer), " is not the only persistent buffer of that name on device ",
@@ -120,13 +99,6 @@ absl::Status CheckBuffers(const Program& program) {
   }
   for (const Buffer& buffer : program.buffers) {
     RETURN_IF_ERROR(std::visit(StorageCheck(program, buffer), buffer.storage));
-    if (const auto* view = std::get_if<BoxView>(&buffer.storage)) {
-      views[buffer.id.value] = views[view->parent.value] + 1;
-      if (views[buffer.id.value] > kMaxViews) {
-        return Broken(kStructureRule, Describe(buffer), " is a view of a view of …, more than ", kMaxViews,
-                      " deep; make it a view of what they are views of");
-      }
-    }
     if (!InRange(buffer.layout_as, program.buffers.size()) || program.buffer(buffer.layout_as).shape != buffer.shape ||
         program.buffer(buffer.layout_as).device != buffer.device) {
       return Broken(kStructureRule, Describe(buffer), " shares the layout of buffer ", buffer.layout_as.value,

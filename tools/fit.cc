@@ -21,7 +21,7 @@ constexpr double kCloseEnough = 1e-9;  // of the step that is fitted to
 constexpr int kMostTries = 60;
 
 // As steps are measured, with a batch that is there.
-absl::StatusOr<double> StepOn(engine::Machine machine, const program::Representatives& program) {
+absl::StatusOr<double> StepOn(engine::Machine machine, const program::RepresentativeProgram& program) {
   machine.input_images_per_sec.value = 0;
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine, {.trace = false, .memory = false}));
   return absl::ToDoubleSeconds(simulation.step);
@@ -175,7 +175,7 @@ absl::StatusOr<double> FitKernels(engine::Machine& machine, const MeasuredStep& 
   return factor;
 }
 
-absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
+absl::StatusOr<Refit> MakeRefit(const engine::Machine& machine) {
   const engine::FittedStep& to = machine.fitted_to;
   if (to.batch == 0) return Refit();
   ASSIGN_OR_RETURN(const Network network, OpenNetwork(to.model));
@@ -183,8 +183,8 @@ absl::StatusOr<Refit> RefitOf(const engine::Machine& machine) {
   row.plan = "single";
   row.global_batch = to.batch;
   ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, network.graph, machine));
-  ASSIGN_OR_RETURN(program::Representatives lowered, LowerRow(row, network.graph, machine, plan));
-  const auto shared = std::make_shared<const program::Representatives>(std::move(lowered));
+  ASSIGN_OR_RETURN(program::RepresentativeProgram lowered, LowerRow(row, network.graph, machine, plan));
+  const auto shared = std::make_shared<const program::RepresentativeProgram>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
     return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();
   };

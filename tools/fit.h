@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/machine.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::tools {
 
@@ -22,7 +22,7 @@ struct MeasuredStep {
   std::string name;  // for messages
   std::string model;
   int64_t global_batch = 0;
-  const program::Representatives* program = nullptr;
+  const program::RepresentativeProgram* program = nullptr;
   double step_sec = 0;
   bool is_as_named = true;  // false: of the network with other options than its name alone gives
 };
@@ -37,17 +37,17 @@ struct Fit {
 // the first. REQUIRES: one or two steps.
 absl::StatusOr<Fit> FitTo(engine::Machine& machine, absl::Span<const MeasuredStep> steps);
 
-// Fits the factor on kernels alone to one step, whoever has the host's part; the factor. FailedPrecondition as above.
+// Fits only the factor on kernels, to one step, and returns it. FailedPrecondition as above.
 absl::StatusOr<double> FitKernels(engine::Machine& machine, const MeasuredStep& step);
 
-// A machine all of whose kernels take `factor` times as long.
+// Returns a machine all of whose kernels take `factor` times as long.
 engine::Machine WithSlowerKernels(engine::Machine machine, double factor);
 
 // Fits a profile that was drawn at random (engine/uncertainty.h) to what the profile itself was fitted to.
 using Refit = std::function<absl::Status(engine::Machine&)>;
 
 // Refits to `machine.fitted_to`; null where the profile states no step. Errors: those of the network.
-absl::StatusOr<Refit> RefitOf(const engine::Machine& machine);
+absl::StatusOr<Refit> MakeRefit(const engine::Machine& machine);
 
 }  // namespace colonnade::tools
 

@@ -19,13 +19,13 @@ namespace colonnade::tools {
 // largest number where nothing says. `root` stands before all paths.
 int64_t AvailableMemory(const std::string& root = "");
 
-// Bytes that the CPU backend needs for `programs` at least, all devices together: buffers packed densely, persistent ones
-// once by device and name, others of the Program that has most of them, and the two slots of each Program's images on the
-// host. Nothing is allocated.
+// Returns the bytes that the CPU backend needs for `programs` at least, all devices together: buffers packed densely,
+// persistent ones once by device and name, others of the Program that has most of them, and the two slots of each Program's
+// images on the host. Nothing is allocated.
 int64_t LeastBytesOf(absl::Span<const program::Program* const> programs);
 
-// ResourceExhausted if `needed` bytes, those of `batch`, are more than `available`: what is needed, what there is, and the
-// largest multiple of `multiple` found that would fit. `bytes_of` says what another batch needs; it is called a few times,
+// Returns ResourceExhausted if the `needed` bytes of `batch` exceed `available`: it says what is needed, what there is, and
+// the largest multiple of `multiple` found to fit. `bytes_of` says what another batch needs; it is called a few times,
 // and only where the batch does not fit.
 absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
                              const std::function<absl::StatusOr<int64_t>(int64_t batch)>& bytes_of,

@@ -24,9 +24,9 @@ std::vector<size_t> OrderOf(absl::Span<const double> seconds) {
   return order;
 }
 
-int DrawsFor(absl::Span<const program::Representatives* const> programs) {
+int DrawsFor(absl::Span<const program::RepresentativeProgram* const> programs) {
   double tasks = 1;
-  for (const program::Representatives* program : programs) {
+  for (const program::RepresentativeProgram* program : programs) {
     tasks += static_cast<double>(program->program.tasks.size()) * kStepsOfADraw;
     tasks += kTasksOfADevice * program->program.device_count;
   }
@@ -56,21 +56,21 @@ double DrawnSteps::PartFaster(size_t a, size_t b) const {
 }
 
 absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine,
-                                     absl::Span<const program::Representatives* const> programs, const Refit& refit,
+                                     absl::Span<const program::RepresentativeProgram* const> programs, const Refit& refit,
                                      const DrawOptions& options) {
   std::vector<std::vector<double>> seconds;
   if (engine::IsCertain(machine)) return DrawnSteps(std::move(seconds));
   const int draws = options.draws > 0 ? options.draws : DrawsFor(programs);
   absl::Status unfitted;
   int devices = 1;
-  for (const program::Representatives* program : programs) devices = std::max(devices, program->program.device_count);
+  for (const program::RepresentativeProgram* program : programs) devices = std::max(devices, program->program.device_count);
   for (int draw = 0; draw < draws; ++draw) {
     engine::Machine drawn = engine::DrawMachine(machine, options.seed, draw);
     const absl::Status fitted = refit ? refit(drawn) : absl::OkStatus();
     if (fitted.ok()) {
       ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(drawn, devices));
       std::vector<double>& steps = seconds.emplace_back();
-      for (const program::Representatives* program : programs) {
+      for (const program::RepresentativeProgram* program : programs) {
         ASSIGN_OR_RETURN(engine::Simulation simulation,
                          simulator.Run(*program, {.max_steps = kStepsOfADraw, .trace = false, .memory = false}));
         steps.push_back(absl::ToDoubleSeconds(simulation.step));

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/machine.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "tools/fit.h"
 
 namespace colonnade::tools {
@@ -34,9 +34,9 @@ class DrawnSteps {
   int draws() const { return static_cast<int>(seconds_.size()); }
   // REQUIRES: at least one draw.
   Interval Of(size_t program) const;
-  // The part of draws in which programs come in the order of `nominal`, their seconds on the profile itself.
+  // Returns the share of draws that rank the programs as `nominal` does, their seconds on the profile itself.
   double PartInOrder(absl::Span<const double> nominal) const;
-  // The part of draws in which program `a` is faster than `b`.
+  // Returns the share of draws in which program `a` is faster than `b`.
   double PartFaster(size_t a, size_t b) const;
 
  private:
@@ -46,7 +46,7 @@ class DrawnSteps {
 // Draws, refits (where `refit` is not null) and simulates. No draws where the profile is certain of everything. A draw that
 // cannot be refitted is left out. FailedPrecondition where none is left.
 absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine,
-                                     absl::Span<const program::Representatives* const> programs, const Refit& refit,
+                                     absl::Span<const program::RepresentativeProgram* const> programs, const Refit& refit,
                                      const DrawOptions& options);
 
 }  // namespace colonnade::tools

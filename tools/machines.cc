@@ -46,8 +46,9 @@ absl::StatusOr<engine::Machine> Open(std::string name, const KernelChoice& choic
       if (machine.name == kLocal) machine.file.clear();
       return machine;
     }
-    notes.push_back(absl::StrFormat("machine local: not calibrated yet, %s instead; `%s` measures this machine", kFallback,
-                                    CalibrationOf(choice)));
+    notes.push_back(
+        absl::StrFormat("machine local: not calibrated yet, so the times are those of %s; `%s` measures this machine",
+                        kFallback, CalibrationOf(choice)));
     name = kFallback;
   }
   std::vector<std::string> names;

@@ -102,6 +102,7 @@ absl::Status StepMeter::Run(int steps, absl::Duration time) {
   const absl::Time begin = program::SteadyNow();
   absl::Time last = begin;
   RETURN_IF_ERROR(Enqueue());
+  hosts_.pop_back();  // of the step that is not counted
   for (int step = 0; executor_->in_flight() > 0; ++step) {
     if (step < steps || last - begin < time) {
       RETURN_IF_ERROR(Enqueue());

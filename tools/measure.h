@@ -40,7 +40,7 @@ class StepMeter {
   absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration());
 
   const program::Program& program() const { return program_; }
-  // Return for each counted step: the seconds from the end of the step before to its own end, the times of its tasks, and
+  // Return, for each counted step, the seconds from the end of the step before to its own end, the times of its tasks, and
   // the seconds in which the host enqueued it.
   const std::vector<double>& step_seconds() const { return steps_; }
   const std::vector<std::vector<engine::TaskTime>>& times() const { return times_; }

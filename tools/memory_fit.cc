@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "partition/named_plans.h"
 #include "program/memory.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "program/status_macros.h"
 
 namespace colonnade::tools {
@@ -20,7 +20,7 @@ constexpr double kMegabyte = 1e6;
 // Bytes of the fullest device of a training step, densely packed.
 absl::StatusOr<int64_t> PeakBytesOf(const layers::LayerGraph& graph, const partition::Plan& plan,
                                     const partition::LowerOptions& lower) {
-  ASSIGN_OR_RETURN(const program::Representatives lowered, partition::LowerRepresentatives(graph, plan, lower));
+  ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered, partition::LowerRepresentatives(graph, plan, lower));
   int64_t most = 0;
   for (const MemoryParts& parts : MemoryOf(lowered.program)) most = std::max(most, parts.total);
   return most;

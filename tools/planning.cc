@@ -70,9 +70,8 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
   return absl::FailedPreconditionError(absl::StrFormat(
       "devices: machine %s has %d, found %d%s%s", machine.Title(), machine.device_count(), devices,
       machine.cores.value > 0 && devices <= kMostDevicesHere
-          ? absl::StrFormat(
-                "; `colonnade calibrate --devices=%d` and --machine=local predict for this machine as so many CPU devices",
-                devices)
+          ? absl::StrFormat("; run `colonnade calibrate --devices=%d` to predict so many CPU devices of this machine",
+                            devices)
           : "",
       names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
 }
@@ -109,13 +108,13 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
         }
         return costs.at(count).functions();
       },
-      .judge = [&](const program::Representatives& lowered) -> absl::StatusOr<partition::Judgement> {
+      .judge = [&](const program::RepresentativeProgram& lowered) -> absl::StatusOr<partition::Judgement> {
         ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 6, .trace = false}));
         return partition::Judgement{
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
             engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};
       },
-      .kind_of_devices = simulator.KindOfDevices(),
+      .classify_group = simulator.GroupClassifier(),
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
       .is_stopped = [&] { return search.stop != nullptr && *search.stop; },
       .progress = search.progress};
@@ -137,20 +136,21 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));
     const double host = engine::HostSeconds(machine, count, static_cast<double>(global_batch), /*tasks=*/0);
-    const double devices_sec = partition::LeastSecondsOf(graph, count, global_batch, cost.functions());
+    const double devices_sec = partition::LowerBoundSeconds(graph, count, global_batch, cost.functions());
     least = std::min(least, machine.steps_in_flight == 1 ? host + devices_sec : std::max(host, devices_sec));
   }
   const double input = machine.input_images_per_sec.value;
   return input > 0 ? std::max(least, static_cast<double>(global_batch) / input) : least;
 }
 
-absl::StatusOr<program::Representatives> LowerRepresentativesOn(const engine::Machine& machine,
-                                                                const layers::LayerGraph& graph, const partition::Plan& plan,
-                                                                const partition::LowerOptions& lower) {
+absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
+                                                                      const layers::LayerGraph& graph,
+                                                                      const partition::Plan& plan,
+                                                                      const partition::LowerOptions& lower) {
   const int devices = plan.mesh.device_count();
   if (devices > machine.device_count()) return partition::LowerRepresentatives(graph, plan, lower);
   ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
-  return partition::LowerRepresentatives(graph, plan, lower, simulator.KindOfDevices());
+  return partition::LowerRepresentatives(graph, plan, lower, simulator.GroupClassifier());
 }
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,

@@ -15,7 +15,7 @@
 #include "layers/graph.h"
 #include "partition/lower.h"
 #include "partition/planner.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::tools {
 
@@ -47,9 +47,10 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices);
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
 
 // The devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
-absl::StatusOr<program::Representatives> LowerRepresentativesOn(const engine::Machine& machine,
-                                                                const layers::LayerGraph& graph, const partition::Plan& plan,
-                                                                const partition::LowerOptions& lower);
+absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
+                                                                      const layers::LayerGraph& graph,
+                                                                      const partition::Plan& plan,
+                                                                      const partition::LowerOptions& lower);
 
 struct Predicted {
   program::Program program;

@@ -49,7 +49,7 @@ struct Ceiling {
 // Both axes by powers of ten, as far as marks and ceilings reach. Large marks lie below small ones.
 std::string MarkChart(const PlotTitles& titles, const std::vector<MarkSeries>& series, const std::vector<Ceiling>& ceilings);
 
-// One below the other.
+// Returns the charts as one picture, one below the other.
 std::string Stacked(const std::vector<std::string>& charts);
 
 }  // namespace colonnade::tools

@@ -41,7 +41,7 @@ struct Report {
   std::vector<ReportSection> sections;
 };
 
-// All text is escaped.
+// Returns the page; all text is escaped.
 std::string ToHtml(const Report& report);
 
 }  // namespace colonnade::tools

@@ -188,8 +188,8 @@ partition::LowerOptions LowerOptionsOf(const Row& row) {
           .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
 }
 
-absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
-                                                  const engine::Machine& machine, const partition::Plan& plan) {
+absl::StatusOr<program::RepresentativeProgram> LowerRow(const Row& row, const layers::LayerGraph& graph,
+                                                        const engine::Machine& machine, const partition::Plan& plan) {
   return LowerRepresentativesOn(machine, graph, plan, LowerOptionsOf(row));
 }
 

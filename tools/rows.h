@@ -50,12 +50,12 @@ struct RowTable {
   double images = 0, passes = 0;  // of the run whose days are shown; 0: steps are shown
   std::vector<Row> rows;          // names all different
 
-  // Days of the run, and the step that makes so many. REQUIRES: images > 0.
+  // Convert the seconds of a step to the days of the run, and back. REQUIRES: images > 0.
   double DaysOf(double step_sec, int64_t global_batch) const;
   double StepOf(double days, int64_t global_batch) const;
 };
 
-// InvalidArgument naming field, expected and found.
+// Returns InvalidArgument that names the field, what was expected and what was found.
 absl::StatusOr<RowTable> RowsFromJson(absl::string_view json);
 
 // bench/tables/*.json.
@@ -69,8 +69,8 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
 partition::LowerOptions LowerOptionsOf(const Row& row);
 
 // A training step of a row with momentum and weight decay, under a plan of PlanOfRow, as LowerRepresentativesOn lowers it.
-absl::StatusOr<program::Representatives> LowerRow(const Row& row, const layers::LayerGraph& graph,
-                                                  const engine::Machine& machine, const partition::Plan& plan);
+absl::StatusOr<program::RepresentativeProgram> LowerRow(const Row& row, const layers::LayerGraph& graph,
+                                                        const engine::Machine& machine, const partition::Plan& plan);
 
 }  // namespace colonnade::tools
 

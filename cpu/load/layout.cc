@@ -12,6 +12,7 @@
 #include "cpu/ops/conv_winograd.h"
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/pool.h"
+#include "program/collective_moves.h"
 #include "program/meetings.h"
 #include "program/op_table.h"
 #include "program/status_macros.h"
@@ -35,7 +36,6 @@ class LayoutClasses {
   explicit LayoutClasses(const Program& program) : program_(program), parent_(program.buffers.size()) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const Buffer& buffer : program.buffers) {
-      if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) Join(buffer.id, box->parent);
       if (!buffer.layout_as.valid() || program.buffer(buffer.layout_as).dtype != buffer.dtype) continue;
       Join(buffer.id, buffer.layout_as);
     }
@@ -216,16 +216,10 @@ absl::Status Chooser::NeedRowMajor(BufferId id) {
 absl::Status Chooser::DecideRowMajor() {
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.slots > 1) RETURN_IF_ERROR(NeedRowMajor(buffer.id));  // as the host has it
-    if (const auto* box = std::get_if<program::BoxView>(&buffer.storage)) {
-      RETURN_IF_ERROR(NeedRowMajor(buffer.id));
-      RETURN_IF_ERROR(NeedRowMajor(box->parent));
-    }
   }
   for (const Task& task : program_.tasks) {
     const auto* collective = std::get_if<program::Collective>(&task.what);
-    const bool cuts = collective != nullptr && (collective->kind == program::CollectiveKind::kAllGather ||
-                                                collective->kind == program::CollectiveKind::kReduceScatter ||
-                                                collective->kind == program::CollectiveKind::kAllToAll);
+    const bool cuts = collective != nullptr && program::CutsOperands(collective->kind);
     for (const BufferUse& use : task.uses) {
       const Buffer& buffer = program_.buffer(use.buffer);
       if (std::holds_alternative<program::Bucket>(buffer.storage)) continue;

@@ -29,8 +29,8 @@ using OpaqueDesc = std::shared_ptr<const MemoryDesc>;
 
 using Layouts = engine::Layouts<View>;
 
-// The layout of a persistent tensor, a root or a bucket's member, that was loaded before; an empty function, or nothing for
-// what was not.
+// Returns the layout of a persistent tensor, a root or a bucket's member, that was loaded before; nothing if it was not. May
+// be an empty function.
 using KnownLayouts = std::function<std::optional<OpaqueDesc>(int device, const std::string& name)>;
 
 absl::StatusOr<Layouts> ChooseLayouts(const program::Program& program, CpuOptions::Kernels kernels,

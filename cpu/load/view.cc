@@ -3,32 +3,22 @@
 #include <utility>
 
 #include "program/rounding.h"
+#include "program/strides.h"
 
 namespace colonnade::cpu {
 
 using program::DType;
 using program::ElementCount;
 using program::Region;
+using program::RowMajorStrides;
 using program::Shape;
+using program::StrideAlike;
 
 namespace {
-
-Shape RowMajorStrides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
-  return strides;
-}
 
 Shape BlockedStrides(const Shape& shape) {
   const int64_t w = kChannelBlock, h = w * shape[3], block = h * shape[2];
   return {block * (shape[1] / kChannelBlock), block, h, w};
-}
-
-bool EqualWhereExtended(const Shape& a, const Shape& b, const Shape& extents) {
-  for (size_t d = 0; d < extents.size(); ++d) {
-    if (extents[d] > 1 && a[d] != b[d]) return false;
-  }
-  return true;
 }
 
 dnnl::memory::data_type DnnlType(DType dtype) {
@@ -91,11 +81,11 @@ View Slice(const View& view, const Region& region) {
 bool IsDense(const View& view) {
   switch (view.kind) {
     case View::Kind::kAffine:
-      return EqualWhereExtended(view.strides, RowMajorStrides(view.shape), view.shape);
+      return StrideAlike(view.strides, RowMajorStrides(view.shape), view.shape);
     case View::Kind::kBlocked: {
       if (view.phase != 0 || view.shape[1] % kChannelBlock != 0) return false;
       const Shape blocks = {view.shape[0], view.shape[1] / kChannelBlock, view.shape[2], view.shape[3]};
-      return EqualWhereExtended(view.strides, BlockedStrides(view.shape), blocks);
+      return StrideAlike(view.strides, BlockedStrides(view.shape), blocks);
     }
     case View::Kind::kOpaque:
       return true;
@@ -116,32 +106,13 @@ View Flat(const View& view) {
 }
 
 std::optional<View> Reshape(const View& view, const Shape& shape) {
-  if (view.kind != View::Kind::kAffine || ElementCount(view.shape) != ElementCount(shape)) return std::nullopt;
-  View result = view;
-  result.shape = shape;
-  result.strides.assign(shape.size(), 0);
-  size_t from = 0, to = 0;
-  // Groups of neighbouring dimensions with equal products, outermost first.
-  while (from < view.shape.size() && to < shape.size()) {
-    const size_t first_from = from, first_to = to;
-    int64_t product_from = view.shape[from++], product_to = shape[to++];
-    while (product_from != product_to) {
-      if (product_from < product_to) {
-        product_from *= view.shape[from++];
-      } else {
-        product_to *= shape[to++];
-      }
-    }
-    int64_t stride = 0;
-    for (size_t d = from; d-- > first_from;) {
-      if (view.shape[d] == 1) continue;
-      if (stride != 0 && view.strides[d] != stride) return std::nullopt;
-      if (stride == 0) result.strides[to - 1] = view.strides[d];
-      stride = view.strides[d] * view.shape[d];
-    }
-    for (size_t d = to - 1; d-- > first_to;) result.strides[d] = result.strides[d + 1] * shape[d + 1];
-  }
-  return result;
+  if (view.kind != View::Kind::kAffine) return std::nullopt;
+  const std::optional<Shape> strides = program::ReshapedStrides(view.shape, view.strides, shape);
+  if (!strides.has_value()) return std::nullopt;
+  View reshaped = view;
+  reshaped.shape = shape;
+  reshaped.strides = *strides;
+  return reshaped;
 }
 
 int64_t OffsetOf(const View& view, const Shape& index) {

@@ -118,7 +118,7 @@ void SumPieces(const Pieces& pieces, int threads, char* workspace, double* sums,
 PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) {
   return PrepareOf(/*element=*/0, outer, []<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(1));
-    return KernelOf(
+    return MakeKernel(
         [pieces, context](const RunArguments& run) {
           const T* x = DataOf<const T>(run, context, 0);
           double* sums = DataOf<double>(run, context, 1);
@@ -136,7 +136,7 @@ PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) 
 
 PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& outer) {
   return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
-    return KernelOf([op, pieces = Pieces(context.view(0), context.view(1)), context](const RunArguments& run) {
+    return MakeKernel([op, pieces = Pieces(context.view(0), context.view(1)), context](const RunArguments& run) {
       const int y = static_cast<int>(context.operands.size()) - 1;
       const float *w = DataOf<const float>(run, context, 2), *b = DataOf<const float>(run, context, 3);
       const T* addend = y > 4 ? DataOf<const T>(run, context, 4) : nullptr;
@@ -155,12 +155,12 @@ PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& o
 PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const bool gated = context.operands.size() == 4;
-    return KernelOf([op, gated, channels = context.view(1).shape[0], context](const RunArguments& run) {
+    return MakeKernel([op, gated, channels = context.view(1).shape[0], context](const RunArguments& run) {
       if (gated && DataOf<const double>(run, context, 3)[program::kIsOpen] == 0) return absl::OkStatus();
       const double* sums = DataOf<const double>(run, context, 0);
       float *mean = DataOf<float>(run, context, 1), *var = DataOf<float>(run, context, 2);
       for (int64_t c = 0; c < channels; ++c) {
-        const program::ChannelMoments batch = program::MomentsOf(sums[c], sums[channels + c], op.count);
+        const program::ChannelMoments batch = program::ComputeMoments(sums[c], sums[channels + c], op.count);
         mean[c] = static_cast<float>(program::Tracked(mean[c], batch.mean, op.momentum));
         var[c] = static_cast<float>(program::Tracked(var[c], program::Unbiased(batch.variance, op.count), op.momentum));
       }
@@ -171,7 +171,7 @@ PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& out
 
 PreparedKernel Prepare(const program::BatchNormRecall&, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [](const TaskContext& context) -> PreparedKernel {
-    return KernelOf([channels = context.view(0).shape[0], context](const RunArguments& run) {
+    return MakeKernel([channels = context.view(0).shape[0], context](const RunArguments& run) {
       const float *mean = DataOf<const float>(run, context, 0), *var = DataOf<const float>(run, context, 1);
       double* sums = DataOf<double>(run, context, 2);
       for (int64_t c = 0; c < channels; ++c) {
@@ -191,7 +191,7 @@ template <class T>
 PreparedKernel PrepareFold(T, const program::BatchNormFold& op, const TaskContext& context) {
   const program::Shape& shape = context.view(0).shape;
   const int64_t channels = shape[0], of_channel = program::ElementCount(shape) / channels;
-  return KernelOf([op, channels, of_channel, context](const RunArguments& run) {
+  return MakeKernel([op, channels, of_channel, context](const RunArguments& run) {
     const int folded = static_cast<int>(context.operands.size()) - 2;
     const auto at = [&](int use) { return DataOf<const float>(run, context, use); };
     const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4), *bias = folded > 5 ? at(5) : nullptr;
@@ -239,7 +239,7 @@ void SumGradientPieces(const Op& op, const Pieces& pieces, const TaskContext& co
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& outer) {
   return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(2));
-    return KernelOf(
+    return MakeKernel(
         [op, pieces, context](const RunArguments& run) {
           const T *x = DataOf<const T>(run, context, 0), *dy = DataOf<const T>(run, context, 1);
           const double* sums = DataOf<const double>(run, context, 2);
@@ -262,7 +262,7 @@ PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskConte
 PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& outer) {
   return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(3));
-    return KernelOf(
+    return MakeKernel(
         [op, pieces, context](const RunArguments& run) {
           const int dz = static_cast<int>(context.operands.size()) - 4;
           const T* x = DataOf<const T>(run, context, 0);
@@ -282,7 +282,7 @@ PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext
 // dx = w·scale·(dy − Σdy/count − x̂·Σdy·x̂/count).
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& outer) {
   return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
-    return KernelOf([op, pieces = Pieces(context.view(0), context.view(2)), context](const RunArguments& run) {
+    return MakeKernel([op, pieces = Pieces(context.view(0), context.view(2)), context](const RunArguments& run) {
       const int dx = static_cast<int>(context.operands.size()) - 1;
       const auto count = static_cast<double>(op.count);
       const double* dsums = DataOf<const double>(run, context, 3);

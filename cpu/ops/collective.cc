@@ -6,19 +6,19 @@
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/sum_plan.h"
+#include "program/collective_moves.h"
 #include "program/status_macros.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::cpu {
 
 using program::Collective;
 using program::CollectiveKind;
 using program::DType;
-using program::Region;
-using program::Shape;
 
 namespace {
 
-// An operand of one member, or a box of it.
+// A box of a member's operand; of an opaque operand its memory.
 struct Place {
   int member, use;
   View view;
@@ -50,12 +50,13 @@ struct Move {
   int64_t begin, end;
 };
 
-Move WholeOf(absl::Span<const Place> from, absl::Span<const Place> to) {
+Move AllRows(absl::Span<const Place> from, absl::Span<const Place> to) {
   auto sum = std::make_shared<const Sum>(from, to);
   const int64_t rows = sum->plan.boxes().rows();
   return {std::move(sum), 0, rows};
 }
 
+using MovesByMember = std::vector<std::vector<Move>>;
 using MemberData = std::vector<absl::InlinedVector<char*, 4>>;  // by member, then use
 
 // What the members of a transfer share.
@@ -79,24 +80,12 @@ void RunCopy(const Move& move, const MemberData& data) {
 void RunMove(const Move& move, const MemberData& data) {
   const Sum& sum = *move.sum;
   if (sum.operands.size() == 2) return RunCopy(move, data);
-  const auto run = [&]<class T>(T) {
+  program::VisitDType(sum.dtype, [&]<class T>(T) {
     sum.plan.Run<T>(move.begin, move.end, [&](size_t i) {
       const auto [member, use] = sum.operands[i];
       return reinterpret_cast<T*>(data[member][use]);
     });
-  };
-  switch (sum.dtype) {
-    case DType::kF32:
-      return run(float());
-    case DType::kF64:
-      return run(double());
-    case DType::kI32:
-      return run(int32_t());
-    case DType::kU8:
-      return run(uint8_t());
-    case DType::kBF16:
-      return run(program::BFloat16());
-  }
+  });
 }
 
 class TransferKernel : public Kernel {
@@ -120,7 +109,7 @@ class TransferKernel : public Kernel {
   std::vector<Move> moves_;
 };
 
-PreparedTransfer MakeTransfer(std::vector<std::vector<Move>> moves) {
+PreparedTransfer MakeTransfer(MovesByMember moves) {
   const int members = static_cast<int>(moves.size());
   auto meeting = std::make_shared<Meeting>(members);
   PreparedTransfer transfer;
@@ -131,117 +120,49 @@ PreparedTransfer MakeTransfer(std::vector<std::vector<Move>> moves) {
   return transfer;
 }
 
-// Operand `use` of each member; opaque ones as flat memory.
-class Places {
- public:
-  explicit Places(absl::Span<const TaskContext> members) : members_(members) {}
-
-  int size() const { return static_cast<int>(members_.size()); }
-  const Shape& shape(int member, int use) const { return members_[member].view(use).shape; }
-
-  Place Whole(int member, int use) const {
-    const View& view = members_[member].view(use);
-    return {member, use, view.kind == View::Kind::kOpaque ? Flat(view) : view};
-  }
-  // [begin, begin + size) of one dimension.
-  Place Part(int member, int use, int dimension, int64_t begin, int64_t size) const {
-    Region box = Region::Whole(shape(member, use));
-    box.offset[dimension] = begin;
-    box.size[dimension] = size;
-    return {member, use, Slice(members_[member].view(use), box)};
-  }
-  std::vector<Place> WholeOfAll(int use) const {
-    std::vector<Place> all;
-    for (int m = 0; m < size(); ++m) all.push_back(Whole(m, use));
-    return all;
-  }
-  // Σ extents along `dimension` of operand `use` of the members before `member`.
-  int64_t Before(int member, int use, int dimension) const {
-    int64_t sum = 0;
-    for (int m = 0; m < member; ++m) sum += shape(m, use)[dimension];
-    return sum;
-  }
-
- private:
-  absl::Span<const TaskContext> members_;
-};
-
-std::vector<Move> AllGatherTo(int m, const Places& places, const Collective& what) {
-  std::vector<Move> moves;
-  int64_t begin = 0;
-  for (int j = 0; j < places.size(); ++j) {
-    const int64_t size = places.shape(j, 0)[what.dim_to];
-    moves.push_back(WholeOf({places.Whole(j, 0)}, {places.Part(m, 1, what.dim_to, begin, size)}));
-    begin += size;
-  }
-  return moves;
+Place PlaceOf(absl::Span<const TaskContext> members, const program::OperandBox& box) {
+  View view = Slice(members[box.member].view(box.use), box.region);
+  if (view.kind == View::Kind::kOpaque) view = Flat(view);
+  return {box.member, box.use, std::move(view)};
 }
 
-std::vector<Move> ReduceScatterTo(int m, const Places& places, const Collective& what) {
-  std::vector<Place> sources;
-  const int64_t begin = places.Before(m, 1, what.dim_to), size = places.shape(m, 1)[what.dim_to];
-  for (int j = 0; j < places.size(); ++j) sources.push_back(places.Part(j, 0, what.dim_to, begin, size));
-  return {WholeOf(sources, {places.Whole(m, 1)})};
+std::vector<Place> PlacesOf(absl::Span<const TaskContext> members, absl::Span<const program::OperandBox> boxes) {
+  std::vector<Place> places;
+  for (const program::OperandBox& box : boxes) places.push_back(PlaceOf(members, box));
+  return places;
 }
 
-std::vector<Move> AllToAllTo(int m, const Places& places, const Collective& what) {
-  std::vector<Move> moves;
-  int64_t begin = 0;
-  for (int j = 0; j < places.size(); ++j) {
-    const int64_t part = places.shape(j, 0)[what.dim_from] / places.size();
-    const Place from = places.Part(j, 0, what.dim_from, m * part, part);
-    const int64_t size = from.view.shape[what.dim_to];
-    moves.push_back(WholeOf({from}, {places.Part(m, 1, what.dim_to, begin, size)}));
-    begin += size;
-  }
-  return moves;
-}
-
-// The moves of each member of a reduction, which shares its rows with the others.
-std::vector<std::vector<Move>> Shares(const Places& places, absl::Span<const Place> to) {
-  const auto sum = std::make_shared<const Sum>(places.WholeOfAll(0), to);
-  const int64_t rows = sum->plan.boxes().rows(), members = places.size();
-  std::vector<std::vector<Move>> moves;
+// Each member sums a range of rows.
+MovesByMember ShareRows(const std::shared_ptr<const Sum>& sum, int64_t members) {
+  const int64_t rows = sum->plan.boxes().rows();
+  MovesByMember moves;
   for (int64_t m = 0; m < members; ++m) moves.push_back({{sum, rows * m / members, rows * (m + 1) / members}});
   return moves;
 }
 
-// Returns the moves of a collective, by member.
-std::vector<std::vector<Move>> MovesOf(const Places& places, const Collective& what) {
-  const auto of_each = [&](const auto& moves_of) {
-    std::vector<std::vector<Move>> moves;
-    for (int m = 0; m < places.size(); ++m) moves.push_back(moves_of(m));
-    return moves;
-  };
-  switch (what.kind) {
-    case CollectiveKind::kAllGather:
-      return of_each([&](int m) { return AllGatherTo(m, places, what); });
-    case CollectiveKind::kReduceScatter:
-      return of_each([&](int m) { return ReduceScatterTo(m, places, what); });
-    case CollectiveKind::kAllToAll:
-      return of_each([&](int m) { return AllToAllTo(m, places, what); });
-    case CollectiveKind::kAllReduce:
-      return Shares(places, places.WholeOfAll(0));
-    case CollectiveKind::kReduce:
-      return Shares(places, {places.Whole(what.root, 0)});
-    case CollectiveKind::kBroadcast:
-      return of_each([&](int m) {
-        if (m == what.root) return std::vector<Move>();
-        return std::vector<Move>{WholeOf({places.Whole(what.root, 0)}, {places.Whole(m, 0)})};
-      });
+MovesByMember MovesOf(absl::Span<const TaskContext> members, const Collective& collective) {
+  const int count = static_cast<int>(members.size());
+  const auto shape_of = [&](int member, int use) -> const program::Shape& { return members[member].view(use).shape; };
+  if (collective.kind == CollectiveKind::kAllReduce || collective.kind == CollectiveKind::kReduce) {
+    std::vector<Place> all;
+    for (int m = 0; m < count; ++m) all.push_back(PlaceOf(members, program::WholeOperand(m, 0, shape_of)));
+    const bool to_all = collective.kind == CollectiveKind::kAllReduce;
+    return ShareRows(std::make_shared<const Sum>(all, to_all ? all : std::vector{all[collective.root]}), count);
   }
-  return {};
+  MovesByMember moves(count);
+  for (const program::BoxMove& move : program::MovesOf(collective, count, shape_of)) {
+    moves[move.target.member].push_back(AllRows(PlacesOf(members, move.sources), {PlaceOf(members, move.target)}));
+  }
+  return moves;
 }
 
 // Opaque operands must be alike on all members, and are moved whole.
-absl::Status CheckOpaque(absl::Span<const TaskContext> members, const Collective& what) {
-  const bool cuts = what.kind == CollectiveKind::kAllGather || what.kind == CollectiveKind::kReduceScatter ||
-                    what.kind == CollectiveKind::kAllToAll;
+absl::Status CheckOpaque(absl::Span<const TaskContext> members, CollectiveKind kind) {
   for (const TaskContext& member : members) {
     for (size_t use = 0; use < member.operands.size(); ++use) {
       const View &view = member.view(use), &first = members[0].view(use);
       if (view.kind != View::Kind::kOpaque && first.kind != View::Kind::kOpaque) continue;
-      if (cuts) return absl::UnimplementedError("this collective cuts weights in a layout of oneDNN");
+      if (program::CutsOperands(kind)) return absl::UnimplementedError("this collective cuts weights in a layout of oneDNN");
       if (!SameLayout(view, first)) return absl::InternalError("members hold their operands in different layouts of oneDNN");
     }
   }
@@ -251,26 +172,26 @@ absl::Status CheckOpaque(absl::Span<const TaskContext> members, const Collective
 }  // namespace
 
 absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> sides) {
-  std::vector<std::vector<Move>> moves(2);
+  MovesByMember moves(2);
   for (int receiver = 0; receiver < 2; ++receiver) {
-    const auto& what = std::get<program::Exchange>(sides[receiver].task.what);
-    if (!what.receives) continue;
-    const int to = what.sends ? 1 : 0;
+    const auto& exchange = std::get<program::Exchange>(sides[receiver].task.what);
+    if (!exchange.receives) continue;
+    const int to = exchange.sends ? 1 : 0;
     const View from_view = sides[1 - receiver].view(0), to_view = sides[receiver].view(to);
     const bool opaque = from_view.kind == View::Kind::kOpaque || to_view.kind == View::Kind::kOpaque;
     if (opaque && !SameLayout(from_view, to_view)) {
       return absl::InternalError("the sides of an exchange hold it in different layouts of oneDNN");
     }
-    moves[receiver].push_back(WholeOf({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}},
+    moves[receiver].push_back(AllRows({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}},
                                       {{receiver, to, opaque ? Flat(to_view) : to_view}}));
   }
   return MakeTransfer(std::move(moves));
 }
 
 absl::StatusOr<PreparedTransfer> PrepareCollective(absl::Span<const TaskContext> members) {
-  const auto& what = std::get<Collective>(members[0].task.what);
-  RETURN_IF_ERROR(CheckOpaque(members, what));
-  return MakeTransfer(MovesOf(Places(members), what));
+  const auto& collective = std::get<Collective>(members[0].task.what);
+  RETURN_IF_ERROR(CheckOpaque(members, collective.kind));
+  return MakeTransfer(MovesOf(members, collective));
 }
 
 }  // namespace colonnade::cpu

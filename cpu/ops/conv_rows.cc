@@ -121,7 +121,7 @@ struct Convolution {
 template <class PackWeights>
 PreparedKernel KernelOfConvolution(const Convolution& convolution, const TaskContext& context, Uses uses,
                                    const PackWeights& pack) {
-  return KernelOf(
+  return MakeKernel(
       [=](const RunArguments& run) {
         float* packed = reinterpret_cast<float*>(run.workspace);
         for (int64_t g = 0; g < convolution.groups; ++g) pack(run, g, convolution.tile, packed + g * convolution.weights);
@@ -286,7 +286,7 @@ PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskC
   const PaddedImages padded(context.view(0).shape, context.view(1).shape, op.window, op.window.pad_top, op.window.pad_left,
                             op.groups);
   const WeightGradient gradient(padded, op.groups, context.view(0).shape[0], context.threads, op.bias);
-  return KernelOf(
+  return MakeKernel(
       [gradient, context](const RunArguments& run) {
         const float *x = DataOf<const float>(run, context, 0), *dy = DataOf<const float>(run, context, 1);
         float* all = reinterpret_cast<float*>(run.workspace);

@@ -225,7 +225,7 @@ void CopyTo(const RunArguments& run, const TaskContext& context, int use, float*
 
 template <class Factor>
 PreparedKernel KernelOfTiles(const TiledConvolution<Factor>& convolution, const TaskContext& context, int bias, int y) {
-  return KernelOf(
+  return MakeKernel(
       [=](const RunArguments& run) {
         float* workspace = reinterpret_cast<float*>(run.workspace);
         WithElement(context.view(1).dtype, [&]<class Weight>(Weight) {
@@ -486,7 +486,7 @@ PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const T
   return WithFactor(op, x, y, [&]<class Factor>(Factor) {
     const TiledGradient<Factor> gradient(x, y, Group(x, y, op.groups, op.window, kTileSize<Factor>), op.window, op.bias,
                                          context.threads);
-    return KernelOf(
+    return MakeKernel(
         [gradient, context](const RunArguments& run) {
           gradient.Run(BytesOf(run, context, 0), BytesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
                        DataOf<float>(run, context, 2), gradient.bias ? DataOf<float>(run, context, 3) : nullptr);

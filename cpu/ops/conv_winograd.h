@@ -1,6 +1,7 @@
 // Convolution of 3 x 3 and 5 x 5 by Winograd's algorithm, in kernels of our own, on images in blocks of channels and
-// row-major weights: by winograd_loops.h they multiply 4 and 6.25 times less often than direct kernels. Windows of 9 to 12
-// and of 17 to 20 pixels a side that move by 4 are such windows of squares of 4 x 4 pixels, each of 16 channels.
+// row-major weights: by winograd_loops.h they multiply 4 and 6.25 times less often than direct kernels. A window of 9
+// to 12 or of 17 to 20 pixels a side, with stride 4, is run as one of 3 x 3 or 5 x 5 over squares of 4 x 4 pixels, each of
+// which is taken for one pixel of 16 channels.
 //
 // The relative error is some 1e-6 where a direct kernel's is 1e-7. Kernels for bf16 compute in float, too, and round what
 // they write once; but where the processor has AVX512_BF16 and no AMX, 3 x 3 of many channels multiply 2.25 times less often

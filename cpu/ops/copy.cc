@@ -12,8 +12,9 @@
 #include "cpu/ops/clones.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
-#include "program/bfloat16.h"
 #include "program/status_macros.h"
+#include "program/strides.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::cpu {
 
@@ -49,31 +50,6 @@ void ConvertRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int from_o
   });
 }
 
-// Calls visit(T{}) with the C++ type of `dtype`.
-template <class Visit>
-void VisitType(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::kF32:
-      return visit(float{});
-    case DType::kF64:
-      return visit(double{});
-    case DType::kI32:
-      return visit(int32_t{});
-    case DType::kU8:
-      return visit(uint8_t{});
-    case DType::kBF16:
-      return visit(program::BFloat16{});
-  }
-}
-
-// The piece of `pieces` that `buffer` holds; −1 if none.
-int FindPiece(const std::vector<program::Piece>& pieces, program::BufferId buffer) {
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (pieces[i].buffer == buffer) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 // A copy between two affine or blocked views of equal element count, whose shapes match in row-major order.
 PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, const View& to) {
   const int threads = context.threads;
@@ -82,7 +58,7 @@ PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, cons
   std::optional<View> reshaped_to = reshaped_from.has_value() ? to : Reshape(to, from.shape);
   if (!reshaped_from.has_value()) reshaped_from = from;
   if (reshaped_to.has_value()) {
-    return KernelOf([plan = BoxPlan({*reshaped_from, *reshaped_to}), threads, size](const RunArguments& run) {
+    return MakeKernel([plan = BoxPlan({*reshaped_from, *reshaped_to}), threads, size](const RunArguments& run) {
       CopyRows(plan, threads, size, run.data[0], run.data[1]);
       return absl::OkStatus();
     });
@@ -90,7 +66,7 @@ PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, cons
   const View dense_from = RowMajor(from.dtype, from.shape), dense_to = RowMajor(to.dtype, to.shape);
   const int64_t bytes = from.dtype == to.dtype ? MemoryElements(dense_from) * size : 0;
   context.added_reorders->push_back({context.task.id, "flatten through row-major memory", 2 * bytes});
-  return KernelOf(
+  return MakeKernel(
       [gather = BoxPlan({from, dense_from}), scatter = BoxPlan({dense_to, to}), threads, size](const RunArguments& run) {
         CopyRows(gather, threads, size, run.data[0], run.workspace);
         CopyRows(scatter, threads, size, run.workspace, run.data[1]);
@@ -137,8 +113,8 @@ void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* ope
 
 void ConvertRows(const BoxPlan& plan, int threads, DType type0, char* operand0, DType type1, char* operand1,
                  bool backwards) {
-  VisitType(type0, [&]<class T0>(T0) {
-    VisitType(type1, [&]<class T1>(T1) {
+  program::VisitDType(type0, [&]<class T0>(T0) {
+    program::VisitDType(type1, [&]<class T1>(T1) {
       ParallelFor(threads, plan.rows(), [&](int64_t begin, int64_t end) {
         if (backwards) {
           ConvertRowRange<T1, T0>(plan, begin, end, /*from_operand=*/1, operand1, operand0);
@@ -156,8 +132,8 @@ PreparedKernel Prepare(const program::Copy&, const TaskContext& context) {
   const bool opaque = from.kind == View::Kind::kOpaque || to.kind == View::Kind::kOpaque;
   if (!opaque && from.dtype != to.dtype) {
     if (from.shape != to.shape) return absl::UnimplementedError("a conversion between these layouts");
-    return KernelOf([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype,
-                     threads = context.threads](const RunArguments& run) {
+    return MakeKernel([plan = BoxPlan({from, to}), from_type = from.dtype, to_type = to.dtype,
+                       threads = context.threads](const RunArguments& run) {
       ConvertRows(plan, threads, from_type, run.data[0], to_type, run.data[1]);
       return absl::OkStatus();
     });
@@ -199,13 +175,6 @@ void ScaleRows(const BoxPlan& plan, int64_t begin, int64_t end, double scale, do
   });
 }
 
-// [n,…,C] as [n,C,…].
-View ChannelsFirst(View view) {
-  std::rotate(view.shape.begin() + 1, view.shape.end() - 1, view.shape.end());
-  std::rotate(view.strides.begin() + 1, view.strides.end() - 1, view.strides.end());
-  return view;
-}
-
 Region OfChannel(Region box, int64_t channel) {
   box.offset[1] = channel;
   box.size[1] = 1;
@@ -216,17 +185,19 @@ Region OfChannel(Region box, int64_t channel) {
 
 PreparedKernel Prepare(const program::Normalise& op, const TaskContext& context) {
   if (context.view(0).kind != View::Kind::kAffine) return absl::UnimplementedError("bytes of images in this layout");
-  const View x = ChannelsFirst(context.view(0));
+  View x = context.view(0);
+  x.shape = program::ChannelsFirst(x.shape);
+  x.strides = program::ChannelsFirst(x.strides);
   const View& y = context.view(1);
   std::vector<BoxPlan> plans;
   for (int64_t c = 0; c < y.shape[1]; ++c) {
     const Region box = OfChannel(Region::Whole(y.shape), c);
     plans.push_back(BoxPlan({Slice(x, box), Slice(y, box)}));
   }
-  return KernelOf([plans = std::move(plans), op, dtype = y.dtype, threads = context.threads](const RunArguments& run) {
+  return MakeKernel([plans = std::move(plans), op, dtype = y.dtype, threads = context.threads](const RunArguments& run) {
     for (size_t c = 0; c < plans.size(); ++c) {
       ParallelFor(threads, plans[c].rows(), [&](int64_t begin, int64_t end) {
-        VisitType(dtype, [&]<class T>(T) {
+        program::VisitDType(dtype, [&]<class T>(T) {
           ScaleRows<T>(plans[c], begin, end, op.scale[c], op.shift[c], run.data[0], run.data[1]);
         });
       });
@@ -237,7 +208,7 @@ PreparedKernel Prepare(const program::Normalise& op, const TaskContext& context)
 
 PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
-  const int piece = FindPiece(input.pieces, context.operands[0].buffer);
+  const int piece = program::FindPiece(input.pieces, context.operands[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of input ", input.name, " is for this buffer"));
   const View& to = context.view(0);
   Region box = input.pieces[piece].region;
@@ -245,8 +216,8 @@ PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += use.offset[d];
   box.size = use.size;
   const View from = Slice(RowMajor(input.host_dtype, input.shape), box);
-  return KernelOf([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, size = SizeInBytes(to.dtype),
-                   threads = context.threads](const RunArguments& run) {
+  return MakeKernel([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, size = SizeInBytes(to.dtype),
+                     threads = context.threads](const RunArguments& run) {
     CopyRows(plan, threads, size, static_cast<char*>(slots[run.step % 2].inputs[index]), run.data[0]);
     return absl::OkStatus();
   });
@@ -257,7 +228,7 @@ PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
     return PrepareInRows(context, [&op](const TaskContext& rows) { return Prepare(op, rows); });
   }
   const program::Output& output = context.program.outputs[op.output];
-  const int piece = FindPiece(output.pieces, context.operands[0].buffer);
+  const int piece = program::FindPiece(output.pieces, context.operands[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of output ", output.name, " is in this buffer"));
   const View& from = context.view(0);
   const View plain = RowMajor(from.dtype, from.shape);
@@ -265,7 +236,7 @@ PreparedKernel Prepare(const program::Store& op, const TaskContext& context) {
   const auto host = [slots = context.slots, index = op.output, piece](int64_t step) {
     return static_cast<char*>(slots[step % 2].outputs[index][piece]);
   };
-  return KernelOf([plan = BoxPlan({from, plain}), host, size, threads = context.threads](const RunArguments& run) {
+  return MakeKernel([plan = BoxPlan({from, plain}), host, size, threads = context.threads](const RunArguments& run) {
     CopyRows(plan, threads, size, run.data[0], host(run.step));
     return absl::OkStatus();
   });

@@ -17,11 +17,11 @@ namespace colonnade::cpu {
 void CopyRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int64_t element_bytes, const char* from, char* to,
                   int from_operand = 0, int to_operand = 1);
 
-// All rows: operand 0 to operand 1, or back.
+// Copies all rows from operand 0 to operand 1, or back.
 void CopyRows(const BoxPlan& plan, int threads, int64_t element_bytes, char* operand0, char* operand1,
               bool backwards = false);
 
-// operand 1 = operand 0, or back, converted from one element type to the other.
+// Converts operand 0 to the element type of operand 1, or back.
 void ConvertRows(const BoxPlan& plan, int threads, program::DType type0, char* operand0, program::DType type1,
                  char* operand1, bool backwards = false);
 

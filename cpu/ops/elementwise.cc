@@ -21,15 +21,6 @@ using program::Shape;
 
 namespace {
 
-// A view of vector `bias` [K] that repeats it over all of [n, K, …].
-View RepeatOverImages(const View& bias, const Shape& shape) {
-  View repeated = bias;
-  repeated.shape = shape;
-  repeated.strides.assign(shape.size(), 0);
-  repeated.strides[1] = bias.strides[0];
-  return repeated;
-}
-
 // y[i] = formula(a[i]) for a row of operands (a, y).
 template <class A, class Y, class Formula>
 COLONNADE_VECTOR_CLONES void MapRow(const Row& row, const A* a, Y* y, const Formula& formula) {
@@ -61,7 +52,7 @@ template <class T, class Formula>
 PreparedKernel MapOne(const TaskContext& context, Formula formula) {
   const auto views = ElementwiseViews(context, 0, 2);
   if (!views.ok()) return views.status();
-  return KernelOf([plan = BoxPlan(*views), threads = context.threads, formula](const RunArguments& run) {
+  return MakeKernel([plan = BoxPlan(*views), threads = context.threads, formula](const RunArguments& run) {
     const T* a = run.as<const T>(0);
     T* y = run.as<T>(1);
     plan.ForAllRows(threads, [&](const Row& row) { MapRow(row, a, y, formula); });
@@ -71,7 +62,7 @@ PreparedKernel MapOne(const TaskContext& context, Formula formula) {
 
 template <class A, class B, class Y, class Formula>
 PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
-  return KernelOf([plan = std::move(plan), threads, formula](const RunArguments& run) {
+  return MakeKernel([plan = std::move(plan), threads, formula](const RunArguments& run) {
     const A* a = run.as<const A>(0);
     const B* b = run.as<const B>(1);
     Y* y = run.as<Y>(2);
@@ -84,7 +75,7 @@ PreparedKernel MapTwo(BoxPlan plan, int threads, Formula formula) {
 template <class T>
 PreparedKernel SumRows(absl::Span<const View> views, int threads) {
   SumPlan plan(views.first(views.size() - 1), views.last(1));
-  return KernelOf([plan = std::move(plan), threads](const RunArguments& run) {
+  return MakeKernel([plan = std::move(plan), threads](const RunArguments& run) {
     ParallelFor(threads, plan.boxes().rows(), [&](int64_t begin, int64_t end) {
       plan.Run<T>(begin, end, [&](size_t i) { return run.as<T>(static_cast<int>(i)); });
     });
@@ -139,8 +130,8 @@ PreparedKernel Prepare(const program::Sum&, const TaskContext& context) {
 PreparedKernel Prepare(const program::BiasForward&, const TaskContext& context) {
   const View& y = context.view(2);
   return WithElement(y.dtype, [&]<class T>(T) {
-    return MapTwo<float, T, T>(BoxPlan({context.view(0), RepeatOverImages(context.view(1), y.shape), y}), context.threads,
-                               [](float x, float b) { return x + b; });
+    return MapTwo<float, T, T>(BoxPlan({context.view(0), engine::RepeatOverImages(context.view(1), y.shape), y}),
+                               context.threads, [](float x, float b) { return x + b; });
   });
 }
 
@@ -158,9 +149,9 @@ PreparedKernel SumOverChannels(T, const TaskContext& context) {
     box.offset[1] = c;
     box.size[1] = std::min(kChannelBlock, channels - c);
     const View block = Slice(dy, box);
-    plans.push_back(BoxPlan({block, RepeatOverImages(RowMajor(DType::kF64, {box.size[1]}), block.shape)}));
+    plans.push_back(BoxPlan({block, engine::RepeatOverImages(RowMajor(DType::kF64, {box.size[1]}), block.shape)}));
   }
-  return KernelOf([plans = std::move(plans), channels, threads = context.threads, db](const RunArguments& run) {
+  return MakeKernel([plans = std::move(plans), channels, threads = context.threads, db](const RunArguments& run) {
     const T* dy = run.as<const T>(0);
     ParallelFor(threads, static_cast<int64_t>(plans.size()), [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
@@ -264,8 +255,8 @@ template <class T>
 PreparedKernel PrepareDropout(T, const program::Dropout& op, const TaskContext& context) {
   const View index = Slice(RowMajor(DType::kF64, op.global_shape), {op.offset, context.view(1).shape});
   const int64_t scalars_offset = context.view(0).offset;
-  return KernelOf([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
-                   threads = context.threads](const RunArguments& run) {
+  return MakeKernel([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
+                     threads = context.threads](const RunArguments& run) {
     const double* scalars = run.as<const double>(0) + scalars_offset;
     const program::RandomStream stream(static_cast<uint64_t>(scalars[program::kSeed]), program::RandomPurpose::kDropout,
                                        op.stream, static_cast<uint64_t>(scalars[program::kStep]));
@@ -300,7 +291,7 @@ PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) 
     if (!views.ok()) return views.status();
     tensors.push_back({BoxPlan(*views), context.view(static_cast<int>(i) + 1).offset});
   }
-  return KernelOf([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
+  return MakeKernel([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       const int operand = static_cast<int>(2 * t);
       std::atomic<bool> finite = true;

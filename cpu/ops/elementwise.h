@@ -16,8 +16,8 @@ PreparedKernel Prepare(const program::ActivationBackward& op, const TaskContext&
 PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context);
 PreparedKernel Prepare(const program::CheckFinite& op, const TaskContext& context);
 
-// The views of operands that are all worked on element by element: opaque ones as flat memory. InvalidArgument if shapes
-// or opaque layouts differ.
+// Returns the views of `count` operands for a loop over elements; opaque ones as flat memory. InvalidArgument if shapes or
+// opaque layouts differ.
 absl::StatusOr<std::vector<View>> ElementwiseViews(const TaskContext& context, int first_use, int count);
 
 }  // namespace colonnade::cpu

@@ -251,7 +251,7 @@ PreparedKernel PrepareOf(const TaskContext& outer, const Prepare& prepare) {
 PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& outer) {
   return PrepareOf(outer, [&op]<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
-    return KernelOf(
+    return MakeKernel(
         [op, tiles, context](const RunArguments& run) {
           auto* w = reinterpret_cast<float*>(run.workspace);
           float *b = w + tiles.elements(), *scratch = b + tiles.elements();
@@ -276,7 +276,7 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
 PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext& outer) {
   return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
-    return KernelOf(
+    return MakeKernel(
         [tiles, context](const RunArguments& run) {
           auto* w = reinterpret_cast<float*>(run.workspace);
           SpreadChannels(tiles, DataOf<const float>(run, context, 3), w);
@@ -301,7 +301,7 @@ PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskConte
   return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     const int64_t size = tiles.elements();
-    return KernelOf(
+    return MakeKernel(
         [tiles, size, context](const RunArguments& run) {
           auto* sums = reinterpret_cast<double*>(run.workspace);  // dw and db of each piece
           auto* scratch = reinterpret_cast<float*>(sums + 2 * size * tiles.pieces);

@@ -9,6 +9,7 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
@@ -42,7 +43,7 @@ struct Tiles {
         pixels(view.shape[2] * view.shape[3]),
         width(view.kind == View::Kind::kBlocked ? 1 : std::min(kLongestRun, pixels)),
         lines(view.kind == View::Kind::kBlocked ? std::clamp<int64_t>(kBlockedTileFloats / channels, 1, pixels) : 1),
-        tiles_per_image((pixels + width * lines - 1) / (width * lines)),
+        tiles_per_image(program::CeilDiv(pixels, width * lines)),
         blocked(view.kind == View::Kind::kBlocked) {}
 
   int64_t line() const { return channels * width; }  // elements
@@ -202,7 +203,7 @@ int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {
 
 template <class T>
 std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& context) {
-  return KernelOf(
+  return MakeKernel(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
         const ForwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<T>(run, context, 1)};
         ForTiles(
@@ -215,7 +216,7 @@ std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& 
 
 template <class T>
 std::unique_ptr<Kernel> Backward(T, const Normalisation& lrn, const TaskContext& context) {
-  return KernelOf(
+  return MakeKernel(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
         const BackwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<const T>(run, context, 1),
                                               DataOf<T>(run, context, 2)};
@@ -274,7 +275,7 @@ bool HasBlockLoops(const Normalisation& lrn, const View& view) {
 }
 
 std::unique_ptr<Kernel> ForwardInBlocks(const BlockedLrn& of, const TaskContext& context) {
-  return KernelOf([of, context](const RunArguments& run) {
+  return MakeKernel([of, context](const RunArguments& run) {
     const char* x = BytesOf(run, context, 0);
     char* y = BytesOf(run, context, 1);
     of.ForChunks(context.threads, 0, run.workspace, [&](const BlockedPixels& pixels, int64_t byte, float*) {
@@ -294,7 +295,7 @@ std::unique_ptr<Kernel> BackwardInBlocks(const BlockedLrn& of, const TaskContext
                  });
     return absl::OkStatus();
   };
-  return KernelOf(run_kernel, context.threads * of.scratch_floats() * static_cast<int64_t>(sizeof(float)));
+  return MakeKernel(run_kernel, context.threads * of.scratch_floats() * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ COLONNADE_VECTOR_CLONES void AdamWSteps(const program::AdamWStep<float>& step, A
 
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context) {
   ASSIGN_OR_RETURN(Update made, UpdateOf(op, context, /*moments=*/1));
-  return KernelOf(
+  return MakeKernel(
       [update = std::move(made), form = op.form, momentum = static_cast<float>(op.momentum)](const RunArguments& run) {
         if (update.IsClosed(run)) return absl::OkStatus();
         const float scale = update.GradientScale(run);
@@ -195,7 +195,7 @@ PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context)
 
 PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& context) {
   ASSIGN_OR_RETURN(Update made, UpdateOf(op, context, /*moments=*/2));
-  return KernelOf([update = std::move(made), adam = op.adam](const RunArguments& run) {
+  return MakeKernel([update = std::move(made), adam = op.adam](const RunArguments& run) {
     if (update.IsClosed(run)) return absl::OkStatus();
     const program::AdamWStep<float> step(adam, update.Scalar(run, program::kStep) + 1);
     const float scale = update.GradientScale(run);
@@ -221,8 +221,8 @@ PreparedKernel Prepare(const program::AverageUpdate& op, const TaskContext& cont
   const int w = static_cast<int>(context.operands.size()) - 2;
   ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, w, 2));
   const int64_t gate = w > 0 ? context.view(0).offset : 0;
-  return KernelOf([plan = BoxPlan(views), w, gate, threads = context.threads,
-                   rest = static_cast<float>(1 - op.decay)](const RunArguments& run) {
+  return MakeKernel([plan = BoxPlan(views), w, gate, threads = context.threads,
+                     rest = static_cast<float>(1 - op.decay)](const RunArguments& run) {
     if (w > 0 && run.as<const double>(0)[gate + program::kIsOpen] == 0) return absl::OkStatus();
     plan.ForAllRows(threads, [&](const Row& row) {
       const float* from = run.as<const float>(w) + row.offset[0];
@@ -262,11 +262,11 @@ PreparedKernel Prepare(const program::SquaredNorms& op, const TaskContext& conte
     }
     return absl::OkStatus();
   };
-  return KernelOf(run_kernel, static_cast<int64_t>(most * sizeof(double)));
+  return MakeKernel(run_kernel, static_cast<int64_t>(most * sizeof(double)));
 }
 
 PreparedKernel Prepare(const program::UpdateGate& op, const TaskContext& context) {
-  return KernelOf([op, context, strides = context.view(0).strides](const RunArguments& run) {
+  return MakeKernel([op, context, strides = context.view(0).strides](const RunArguments& run) {
     const double* norms = DataOf<const double>(run, context, 0);
     double *gate = DataOf<double>(run, context, 1), *trust = DataOf<double>(run, context, 2);
     const int64_t count = context.view(2).shape[0];

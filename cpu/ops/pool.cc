@@ -129,7 +129,7 @@ PreparedKernel SumMeans(T, const Means<Op>& means, const TaskContext& context) {
     });
     return absl::OkStatus();
   };
-  return KernelOf(run, context.threads * scratch * static_cast<int64_t>(sizeof(float)));
+  return MakeKernel(run, context.threads * scratch * static_cast<int64_t>(sizeof(float)));
 }
 
 bool IsBf16(const View& view) { return view.dtype == DType::kBF16; }

@@ -1,5 +1,5 @@
-// Pooling on oneDNN, or by kernels of our own: maxima by rows (pool_rows.h), what is bf16 in blocks (pool_blocks.h). The
-// note of where maxima were is bytes that only the kernels understand which wrote it.
+// Pooling on oneDNN, or by kernels of our own: maxima by rows (pool_rows.h), what is bf16 in blocks (pool_blocks.h). Only
+// the family of kernels that wrote an argmax can read its bytes.
 #ifndef COLONNADE_CPU_POOL_H_
 #define COLONNADE_CPU_POOL_H_
 

@@ -30,7 +30,7 @@ bool PoolsByBlocks(const Window& window, const View& x, const View& y) {
 
 PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskContext& context) {
   const BlockPooling pooling = PoolingOf(op.window, context.view(0), context.view(1));
-  return KernelOf([pooling, context](const RunArguments& run) {
+  return MakeKernel([pooling, context](const RunArguments& run) {
     const auto* x = DataOf<const uint16_t>(run, context, 0);
     auto* y = DataOf<uint16_t>(run, context, 1);
     auto* argmax = context.operands.size() == 3 ? DataOf<uint8_t>(run, context, 2) : nullptr;
@@ -57,7 +57,7 @@ PreparedKernel PrepareByBlocks(const program::MaxPoolBackward& op, const TaskCon
         });
     return absl::OkStatus();
   };
-  return KernelOf(run_kernel, context.threads * floats * static_cast<int64_t>(sizeof(float)));
+  return MakeKernel(run_kernel, context.threads * floats * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace colonnade::cpu

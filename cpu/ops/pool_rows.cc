@@ -7,6 +7,7 @@
 #include "cpu/ops/clones.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
@@ -23,7 +24,7 @@ struct Range {
 };
 // The i in `within` for which i·stride + offset is in [0, extent).
 Range Inside(Range within, int64_t stride, int64_t offset, int64_t extent) {
-  const auto first_at_least = [stride](int64_t bound) { return bound <= 0 ? 0 : (bound + stride - 1) / stride; };
+  const auto first_at_least = [stride](int64_t bound) { return bound <= 0 ? 0 : program::CeilDiv(bound, stride); };
   return {std::max(within.begin, first_at_least(-offset)), std::min(within.end, first_at_least(extent - offset))};
 }
 
@@ -136,7 +137,7 @@ bool PoolsByRows(const Window& window, const View& x, const View& y) {
 
 PreparedKernel PrepareByRows(const program::MaxPoolForward& op, const TaskContext& context) {
   const View& x_view = context.view(0);
-  return KernelOf([pooling = Pooling(op.window, x_view.shape, context.view(1).shape), context](const RunArguments& run) {
+  return MakeKernel([pooling = Pooling(op.window, x_view.shape, context.view(1).shape), context](const RunArguments& run) {
     const Shape& shape = context.view(0).shape;
     const float* x = DataOf<const float>(run, context, 0);
     float* y = DataOf<float>(run, context, 1);
@@ -153,7 +154,7 @@ PreparedKernel PrepareByRows(const program::MaxPoolForward& op, const TaskContex
 
 PreparedKernel PrepareByRows(const program::MaxPoolBackward& op, const TaskContext& context) {
   const Pooling pooling(op.window, context.view(2).shape, context.view(1).shape);
-  return KernelOf([pooling, context](const RunArguments& run) {
+  return MakeKernel([pooling, context](const RunArguments& run) {
     const Shape& shape = context.view(2).shape;
     const uint8_t* argmax = DataOf<const uint8_t>(run, context, 0);
     const float* dy = DataOf<const float>(run, context, 1);

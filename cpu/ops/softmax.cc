@@ -55,7 +55,7 @@ namespace {
 template <class T>
 PreparedKernel PrepareForward(T, const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
   const int64_t samples = context.view(0).shape[0], classes = context.view(0).shape[1];
-  return KernelOf(
+  return MakeKernel(
       [op, logits_view = context.view(0), labels_view = context.view(1), p_view = context.view(2),
        metrics_offset = context.view(3).offset, samples, classes, threads = context.threads](const RunArguments& run) {
         const T* logits = run.as<const T>(0) + logits_view.offset;
@@ -98,7 +98,7 @@ PreparedKernel Prepare(const program::SoftmaxCrossEntropyForward& op, const Task
 PreparedKernel Prepare(const program::CountLabels&, const TaskContext& context) {
   std::vector<View> views;
   for (size_t i = 0; i < context.operands.size(); ++i) views.push_back(context.view(i));
-  return KernelOf([views = std::move(views)](const RunArguments& run) {
+  return MakeKernel([views = std::move(views)](const RunArguments& run) {
     const size_t last = views.size() - 1;
     int64_t count = 0;
     for (size_t i = 0; i < last; ++i) {
@@ -115,8 +115,8 @@ namespace {
 // The gradient is of T.
 template <class T>
 PreparedKernel PrepareBackward(T, const program::SoftmaxCrossEntropyBackward& op, const TaskContext& context) {
-  return KernelOf([op, count_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
-                   d_view = context.view(3), threads = context.threads](const RunArguments& run) {
+  return MakeKernel([op, count_offset = context.view(0).offset, p_view = context.view(1), labels_view = context.view(2),
+                     d_view = context.view(3), threads = context.threads](const RunArguments& run) {
     const double count = std::max(run.as<const double>(0)[count_offset], 1.0);
     const float scale = static_cast<float>(op.weight / count);
     const float of_each = static_cast<float>(op.label_smoothing / static_cast<double>(p_view.shape[1]));

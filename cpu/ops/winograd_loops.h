@@ -1,8 +1,8 @@
 // The loops of convolutions by Winograd's algorithm, compiled once for each instruction set (winograd_loops_avx512.cc,
 // winograd_loops_avx512_bf16.cc, winograd_loops_avx2.cc).
 //
-// F(m x m, r x r) [Lavin and Gray 2015, arXiv:1509.09308]: for each tile d of m x m pixels of y, and
-// the patch p of P = (m + r - 1)² pixels of x that it reads,
+// F(m x m, r x r) [Lavin and Gray 2015, arXiv:1509.09308]: for each tile d of m x m pixels of y, and the patch p of
+// P = (m + r - 1)² pixels of x that it reads,
 //   d = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ p B)]A                   with P products of inputs and outputs instead of m²r²
 //   dw = Gᵀ[Σ over tiles (A d' Aᵀ) ⊙ (Bᵀ p B)]G    of the gradients d' of y
 // where A takes the values of a polynomial at some points, in both dimensions, G the same values over Π (point - other
@@ -98,9 +98,9 @@ struct WinogradLoops {
   // dw [window·window][16], taps `tap` floats apart, += Gᵀ s G of one input and 16 outputs; points of s lie `point` floats
   // apart.
   void (*add_weights)(const float* s, std::int64_t point, std::int64_t tap, float* dw);
-  // m [output_blocks][P][room][16] = Σ over inputs v·u, of `count` tiles of the `blocks` blocks of v, whose
-  // points lie v_point factors apart, and u [output_blocks][P][16·blocks][16], whose rows are joined. Reads of v and writes
-  // to m up to kSpareTiles more.
+  // m [output_blocks][P][room][16] = Σ over inputs v·u, of `count` tiles of the `blocks` blocks of v, whose points lie
+  // v_point factors apart, and u [output_blocks][P][16·blocks][16], whose rows are joined. Reads of v and writes to m up to
+  // kSpareTiles more.
   void (*multiply)(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const Factor* v,
                    std::int64_t v_point, const Factor* u, float* m, const Ahead& ahead);
   // s [P][16][16·output_blocks] = Σ over `count` tiles v·z, of one block of v, whose points lie v_point factors apart, and

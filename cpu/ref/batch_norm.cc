@@ -110,7 +110,7 @@ absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> ope
   const std::vector<double> sums = ReadDense(operands[0]);
   std::vector<double> mean = ReadDense(operands[1]), var = ReadDense(operands[2]);
   for (size_t c = 0; c < mean.size(); ++c) {
-    const program::ChannelMoments batch = program::MomentsOf(sums[c], sums[mean.size() + c], op.count);
+    const program::ChannelMoments batch = program::ComputeMoments(sums[c], sums[mean.size() + c], op.count);
     mean[c] = program::Tracked(mean[c], batch.mean, op.momentum);
     var[c] = program::Tracked(var[c], program::Unbiased(batch.variance, op.count), op.momentum);
   }

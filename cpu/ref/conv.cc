@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpu/ref/dense.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu::ref {
 namespace {
@@ -21,7 +22,7 @@ struct Conv {
   int64_t Column(int64_t out, int64_t s) const { return out * window.stride_w + s - window.pad_left; }
   int64_t FirstColumn(int64_t s) const {
     const int64_t missing = window.pad_left - s;
-    return missing <= 0 ? 0 : (missing + window.stride_w - 1) / window.stride_w;
+    return missing <= 0 ? 0 : program::CeilDiv(missing, window.stride_w);
   }
   int64_t EndColumn(int64_t s) const {
     const int64_t last = w - 1 + window.pad_left - s;

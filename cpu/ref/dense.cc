@@ -1,6 +1,7 @@
 #include "cpu/ref/dense.h"
 
 #include "program/bfloat16.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::cpu::ref {
 namespace {
@@ -46,23 +47,7 @@ void Write(const std::vector<double>& values, const Tensor& y) {
 
 std::vector<double> ReadDense(const Tensor& x) {
   std::vector<double> values(program::ElementCount(x.shape));
-  switch (x.dtype) {
-    case program::DType::kF32:
-      Read<float>(x, values);
-      break;
-    case program::DType::kF64:
-      Read<double>(x, values);
-      break;
-    case program::DType::kI32:
-      Read<int32_t>(x, values);
-      break;
-    case program::DType::kU8:
-      Read<uint8_t>(x, values);
-      break;
-    case program::DType::kBF16:
-      Read<program::BFloat16>(x, values);
-      break;
-  }
+  program::VisitDType(x.dtype, [&]<class T>(T) { Read<T>(x, values); });
   return values;
 }
 
@@ -73,23 +58,7 @@ double Rounded(double value, program::DType dtype) {
 }
 
 void WriteDense(const std::vector<double>& values, const Tensor& y) {
-  switch (y.dtype) {
-    case program::DType::kF32:
-      Write<float>(values, y);
-      break;
-    case program::DType::kF64:
-      Write<double>(values, y);
-      break;
-    case program::DType::kI32:
-      Write<int32_t>(values, y);
-      break;
-    case program::DType::kU8:
-      Write<uint8_t>(values, y);
-      break;
-    case program::DType::kBF16:
-      Write<program::BFloat16>(values, y);
-      break;
-  }
+  program::VisitDType(y.dtype, [&]<class T>(T) { Write<T>(values, y); });
 }
 
 }  // namespace colonnade::cpu::ref

@@ -13,20 +13,21 @@
 
 namespace colonnade::cpu {
 
-// The cores that this process may use, in ascending order; empty where the system does not say. Those of the calling
+// Returns the cores that this process may use, in ascending order; empty where the system does not say. Those of the calling
 // thread's affinity mask, or, where OpenMP binds threads, of all its places: it has bound the first thread before main.
 std::vector<int> CoresOfProcess();
 
-// The cores' worth of time that control groups grant this process, the least of its group and those above; nothing where
-// there is no limit. `groups` lists the process's groups, as /proc/self/cgroup, and `root` holds them, as /sys/fs/cgroup.
+// Returns the cores' worth of time that control groups grant this process, the least of its group and those above; nothing
+// where there is no limit. `groups` lists the process's groups, as /proc/self/cgroup, and `root` holds them, as
+// /sys/fs/cgroup.
 std::optional<double> TimeOfProcess(const std::string& groups = "/proc/self/cgroup",
                                     const std::string& root = "/sys/fs/cgroup");
 
-// How many threads can run at once: the cores of the process, or fewer where TimeOfProcess says so; at least 1.
+// Returns how many threads can run at once: the cores of the process, or fewer where TimeOfProcess says so; at least 1.
 int UsableCores();
 
-// The part of `cores` that is device `device`'s of `devices`: contiguous parts that differ by one core at most. Empty, which
-// means any core, where there are fewer cores than devices.
+// Returns the part of `cores` that belongs to device `device` of `devices`: contiguous parts that differ by one core at
+// most. Empty, which means any core, where there are fewer cores than devices.
 std::vector<int> CoresOfDevice(absl::Span<const int> cores, int device, int devices);
 
 // Keeps the calling thread, and threads that it will start, to `cores`; where the system refuses, or `cores` is empty, it

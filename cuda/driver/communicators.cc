@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "cuda/driver/check.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
 
@@ -123,7 +124,8 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
   config.blocking = 0;
   absl::Status status = Begin();
   for (size_t r = 0; r < gpus.size() && status.ok(); ++r) {
-    cudaSetDevice(gpus[r]);
+    status = CheckCall(cudaSetDevice(gpus[r]), "cudaSetDevice");
+    if (!status.ok()) break;
     status =
         cuda::Check(ncclCommInitRankConfig(&made->ranks[r], static_cast<int>(gpus.size()), id, static_cast<int>(r), &config),
                     "ncclCommInitRankConfig");

@@ -43,12 +43,12 @@ class ConvolutionGraph {
   // graph. Unimplemented where cuDNN does not know such a graph.
   static absl::StatusOr<ConvolutionGraph> Make(const Convolution& convolution, const DnnGpu& gpu);
 
-  // Engines that compute it as it asks: products in f32 are exact or, in tf32, rounded as tensor cores do; sums are f32;
-  // none works in another domain (FFT, Winograd), where integers would not stay exact; all of them deterministic where that
-  // is asked for. By cuDNN's ranking, quickest first.
+  // Returns the engines that compute it as asked, quickest first by cuDNN's ranking: products in f32 are exact or, in tf32,
+  // rounded as tensor cores do; sums are f32; none works in another domain (FFT, Winograd), where integers would not stay
+  // exact; all of them deterministic where that is asked for.
   absl::StatusOr<std::vector<Engine>> Engines() const;
 
-  // An error where the engine does not fit this convolution after all.
+  // Returns the plan of an engine; an error where it does not fit this convolution after all.
   absl::StatusOr<ConvolutionPlan> Plan(const Engine& engine) const;
 
  private:
@@ -64,7 +64,7 @@ class ConvolutionGraph {
   Parts parts_ = std::make_shared<std::vector<Descriptor>>();  // tensors, operations, and the graph, which is the last
 };
 
-// The addresses of `convolution`, for any number of runs.
+// Returns the addresses of `convolution`, for any number of runs.
 absl::StatusOr<Descriptor> AddressesOf(const Convolution& convolution);
 // Runs on the stream of `handle`, which belongs to a GPU of the plan's kind.
 absl::Status Execute(cudnnHandle_t handle, const ConvolutionPlan& plan, const Descriptor& addresses);

@@ -47,7 +47,8 @@ class CudaCalls : public Calls {
     COLONNADE_CHECK(cudaGetDeviceCount(&count));
     if (count == 0) return absl::UnavailableError("cudaGetDeviceCount: no GPU");
     if (cudnnGetVersion() < kLeastCudnn) {
-      return absl::UnavailableError(absl::StrCat("cudnnGetVersion: expected 90800 or newer, found ", cudnnGetVersion()));
+      return absl::UnavailableError(
+          absl::StrCat("cudnnGetVersion: expected ", kLeastCudnn, " or newer, found ", cudnnGetVersion()));
     }
     auto calls = std::make_unique<CudaCalls>();
     for (int g = 0; g < count; ++g) {

@@ -2,6 +2,7 @@
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -47,7 +48,7 @@ cudaError_t Launch(const K& kernel, cudaStream_t stream) {
   constexpr int64_t kOfBlock = LoadsAhead<K> ? 2 * kThreadsOfBlock : kThreadsOfBlock;  // elements at once
   const int64_t count = kernel.count();
   if (count == 0) return cudaSuccess;
-  const int64_t blocks = std::min((count + kOfBlock - 1) / kOfBlock, kMostBlocks);
+  const int64_t blocks = std::min(program::CeilDiv(count, kOfBlock), kMostBlocks);
   (void)cudaGetLastError();  // of a call before, whose error is not this launch's
   RunThreads<<<static_cast<unsigned>(blocks), kThreadsOfBlock, 0, stream>>>(kernel, count);
   return cudaGetLastError();

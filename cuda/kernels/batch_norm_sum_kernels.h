@@ -13,6 +13,7 @@
 #include "cuda/kernels/walk.h"
 #include "program/batch_norm.h"
 #include "program/math.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 
@@ -150,9 +151,7 @@ struct PairSums {
   int vectors_of_block;
   double* partial;
   using Part = SumPair<kLanes>;
-  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const {
-    return (channels / kLanes + vectors_of_block - 1) / vectors_of_block;
-  }
+  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const { return program::CeilDiv(channels / kLanes, vectors_of_block); }
   COLONNADE_HOST_DEVICE int64_t blocks() const { return groups * parts * blocks_of_part(); }
   COLONNADE_HOST_DEVICE int columns() const { return vectors_of_block; }
   COLONNADE_HOST_DEVICE int64_t ChannelOf(int64_t block, int column) const {
@@ -199,7 +198,7 @@ struct SumPairParts {
   static constexpr int kColumns = 8;
   using Part = double;
   COLONNADE_HOST_DEVICE int64_t of_group() const { return 2 * sums.channels; }
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return (sums.groups * of_group() + kColumns - 1) / kColumns; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return program::CeilDiv(sums.groups * of_group(), kColumns); }
   COLONNADE_HOST_DEVICE int columns() const { return kColumns; }
   COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
     const int64_t i = block * kColumns + column, g = Quotient(i, of_group());

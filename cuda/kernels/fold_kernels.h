@@ -12,7 +12,7 @@
 
 namespace colonnade::cuda {
 
-// What becomes of the bytes of each channel.
+// How the bytes of each channel are scaled and shifted.
 inline constexpr int kMostScaledChannels = 16;
 struct ChannelScaling {
   double scale[kMostScaledChannels] = {}, shift[kMostScaledChannels] = {};
@@ -81,7 +81,7 @@ struct ScalePixels {
   }
 };
 
-// The inverse: y [n,c,h,w] is read back out of the folded x; the padding is dropped.
+// The inverse of FoldPixels: y [n,c,h,w] is read back out of the folded x; the padding is dropped.
 template <class From, class To>
 struct UnfoldPixels {
   SpaceToDepth fold;

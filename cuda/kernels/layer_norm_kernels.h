@@ -12,6 +12,7 @@
 #include "cuda/kernels/image_kernels.h"
 #include "cuda/kernels/reduction.h"
 #include "cuda/kernels/vector.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 
@@ -35,7 +36,7 @@ struct PositionColumns {
   Image image;
   int positions_of_block;
   COLONNADE_HOST_DEVICE int64_t positions() const { return image.n * image.h * image.w; }
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return (positions() + positions_of_block - 1) / positions_of_block; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return program::CeilDiv(positions(), positions_of_block); }
   COLONNADE_HOST_DEVICE int64_t PositionOf(int64_t block, int column) const { return block * positions_of_block + column; }
   COLONNADE_HOST_DEVICE bool Has(int64_t position) const { return position < positions(); }
   // Returns channel 0 of the pixel at `position`.

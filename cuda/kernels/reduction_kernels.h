@@ -9,6 +9,7 @@
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
 #include "program/math.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 
@@ -78,9 +79,7 @@ struct ChannelSums {
   struct Part {
     double sums[lanes];
   };
-  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const {
-    return (channels / lanes + vectors_of_block - 1) / vectors_of_block;
-  }
+  COLONNADE_HOST_DEVICE int64_t blocks_of_part() const { return program::CeilDiv(channels / lanes, vectors_of_block); }
   COLONNADE_HOST_DEVICE int64_t blocks() const { return parts * blocks_of_part(); }
   COLONNADE_HOST_DEVICE int columns() const { return vectors_of_block; }
   COLONNADE_HOST_DEVICE int64_t ChannelOf(int64_t block, int column) const {
@@ -121,7 +120,7 @@ struct SumChannelParts {
   int64_t db_stride;
   static constexpr int kColumns = 2;
   using Part = double;
-  COLONNADE_HOST_DEVICE int64_t blocks() const { return (channels + kColumns - 1) / kColumns; }
+  COLONNADE_HOST_DEVICE int64_t blocks() const { return program::CeilDiv(channels, kColumns); }
   COLONNADE_HOST_DEVICE int columns() const { return kColumns; }
   COLONNADE_HOST_DEVICE Part PartOf(int64_t block, int row, int rows, int column) const {
     const int64_t k = block * kColumns + column;

@@ -119,7 +119,7 @@ struct SumMetrics {
   }
 };
 
-// How many labels are not negative, beside those counted before.
+// Counts the labels that are not negative, and adds those counted before.
 struct CountOfLabels {
   bool begins;  // none were
   int64_t samples;

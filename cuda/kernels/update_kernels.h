@@ -91,7 +91,7 @@ struct AdamWElements {
   }
 };
 
-// gate: null where there is none.
+// Updates averages. `gate` is null where updates obey none.
 template <int lanes>
 struct AverageElements {
   Walk walk;  // w, e
@@ -141,7 +141,7 @@ struct SquareRanges {
   COLONNADE_HOST_DEVICE static Part Merge(Part a, Part b) { return a + b; }
   COLONNADE_HOST_DEVICE void Put(int64_t block, int, Part sum) const { partial[block] = sum; }
 };
-// A range's sum, of those of its blocks.
+// Adds up the sums of a range's blocks.
 struct SumSquares {
   SquareRanges of;
   using Part = double;

@@ -21,8 +21,6 @@ struct CudaProgram::MemoryRange {
   engine::HeldBytes held;
 
   bool IsRowMajor() const { return !view.folded.has_value() && view.strides == RowMajor(view.dtype, view.shape).strides; }
-  // Whether no byte lies between the elements.
-  bool IsFull() const { return bytes == program::ElementCount(view.shape) * program::SizeInBytes(view.dtype); }
 
   // Calls f(element number in row-major order, byte offset in the range).
   template <class F>
@@ -92,7 +90,7 @@ absl::Status CudaProgram::ReadBytes(BufferId buffer, absl::Span<char> bytes) con
   return absl::OkStatus();
 }
 
-// What lies between the elements, if anything does, is read first and written back.
+// What a folded image holds besides its elements is zero, as `copy` is at first.
 absl::Status CudaProgram::WriteBytes(BufferId buffer, absl::Span<const char> bytes) {
   ASSIGN_OR_RETURN(MemoryRange range, RangeOf(buffer, bytes.size()));
   const int64_t held = range.held.size(), size = program::SizeInBytes(range.view.dtype);
@@ -101,16 +99,12 @@ absl::Status CudaProgram::WriteBytes(BufferId buffer, absl::Span<const char> byt
   const Stream& stream = device.stream(program::Lane::kCompute);
   const bool row_major = range.IsRowMajor();
   std::vector<char> copy(row_major ? 0 : range.bytes);
-  absl::Status status;
-  if (!range.IsFull()) {
-    status = CopyNow(range.device, stream, {copy.data() + range.held.begin, range.data, held, -1, device.gpu});
-  }
   if (!row_major) {
     range.ForEachElement([&](int64_t i, int64_t at) { std::memcpy(copy.data() + at, bytes.data() + i * size, size); });
   }
   const char* from = row_major ? bytes.data() : copy.data();
-  if (status.ok()) status = CopyNow(range.device, stream, {range.data, from + range.held.begin, held, device.gpu, -1});
-  return WithContext(status, absl::StrCat("writing ", program_.buffer(buffer).name));
+  return WithContext(CopyNow(range.device, stream, {range.data, from + range.held.begin, held, device.gpu, -1}),
+                     absl::StrCat("writing ", program_.buffer(buffer).name));
 }
 
 }  // namespace colonnade::cuda

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/ops/pool.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 
@@ -17,17 +18,15 @@ namespace {
 // A folded convolution in tf32 has at most so many times the products, since filters are padded to whole blocks.
 constexpr double kMostProducts = 1.5;
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // In blocks of block_h × block_w, which divide the strides.
 std::optional<SpaceToDepth> InBlocks(int64_t block_h, int64_t block_w, const Window& window, const Shape& x, const Shape& y,
                                      int64_t lanes) {
   SpaceToDepth fold{.block_h = block_h, .block_w = block_w, .pad_h = window.pad_top, .pad_w = window.pad_left};
-  fold.channels = DivideUp(block_h * block_w * x[1], lanes) * lanes;
+  fold.channels = program::CeilDiv(block_h * block_w * x[1], lanes) * lanes;
   // Enough blocks for the last window's reach and for the whole image.
   const Window folded = FoldedWindow(window, fold);
-  fold.rows = std::max((y[2] - 1) * folded.stride_h + folded.size_h, DivideUp(x[2] + window.pad_top, block_h));
-  fold.columns = std::max((y[3] - 1) * folded.stride_w + folded.size_w, DivideUp(x[3] + window.pad_left, block_w));
+  fold.rows = std::max((y[2] - 1) * folded.stride_h + folded.size_h, program::CeilDiv(x[2] + window.pad_top, block_h));
+  fold.columns = std::max((y[3] - 1) * folded.stride_w + folded.size_w, program::CeilDiv(x[3] + window.pad_left, block_w));
   const bool fits = (fold.rows - folded.size_h) / folded.stride_h + 1 == y[2] &&
                     (fold.columns - folded.size_w) / folded.stride_w + 1 == y[3];
   return fits ? std::optional(fold) : std::nullopt;
@@ -59,8 +58,8 @@ std::optional<SpaceToDepth> FoldOfImages(const Window& window, const Shape& x, c
 }
 
 Window FoldedWindow(const Window& window, const SpaceToDepth& images) {
-  return {.size_h = DivideUp(window.size_h, images.block_h),
-          .size_w = DivideUp(window.size_w, images.block_w),
+  return {.size_h = program::CeilDiv(window.size_h, images.block_h),
+          .size_w = program::CeilDiv(window.size_w, images.block_w),
           .stride_h = window.stride_h / images.block_h,
           .stride_w = window.stride_w / images.block_w};
 }

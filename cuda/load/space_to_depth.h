@@ -21,13 +21,13 @@ namespace colonnade::cuda {
 // where vectors of channels are whole already, or in full f32, which has no tensor cores.
 std::optional<SpaceToDepth> FoldOfImages(const program::Window& window, const program::Shape& x, const program::Shape& y,
                                          program::DType dtype, Precision precision);
-// The folded convolution's window, and how its filters are folded.
+// Return the folded convolution's window, and how its filters are folded.
 program::Window FoldedWindow(const program::Window& window, const SpaceToDepth& images);
 SpaceToDepth FoldOfFilters(const program::Window& window, const SpaceToDepth& images);
 
 View FoldedView(program::DType dtype, const program::Shape& shape, const SpaceToDepth& fold);
 
-// y = x with all of its zeros, y being folded; and back. Of f32 and bf16.
+// Return the calls that fold x into y, zeros included, and that unfold it. f32 and bf16 only.
 absl::StatusOr<Call> FoldCall(const Operand& x, const Operand& y);
 absl::StatusOr<Call> UnfoldCall(const Operand& x, const Operand& y);
 

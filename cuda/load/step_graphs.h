@@ -36,7 +36,7 @@ class StepGraphs {
 
   void MakeEvents(EventPool& pool);
 
-  // As if none had been captured. REQUIRES: none runs.
+  // Forgets the graphs. REQUIRES: none runs.
   void Forget();
 
   bool has_graph(int parity) const { return graphs_[parity] != nullptr; }
@@ -45,11 +45,12 @@ class StepGraphs {
   // Recorded behind each launch of a graph.
   Event ended(int parity) const { return ended_[parity]; }
 
-  // All streams but lane load's run nothing from here on, and what is enqueued is captured, until EndCapture.
+  // Begins a capture: until EndCapture, what is enqueued on any stream but lane load's is captured and does not run.
   absl::Status BeginCapture();
   // Ends the capture in any case; keeps its graph for `parity` if all of it, `captured` included, went well.
   absl::Status EndCapture(int parity, absl::Status captured);
-  // After all that was enqueued before, on any stream but lane load's; all that comes later there waits for it.
+  // Launches the graph of `parity` behind all that was enqueued on any stream but lane load's; what comes later there waits
+  // for it.
   absl::Status Launch(int parity);
 
  private:

@@ -1,16 +1,14 @@
 #include "cuda/load/view.h"
 
+#include "program/strides.h"
+
 namespace colonnade::cuda {
 
 using program::DType;
 using program::Region;
 using program::Shape;
 
-View RowMajor(DType dtype, const Shape& shape) {
-  View view{dtype, shape, Shape(shape.size(), 1), 0};
-  for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d) view.strides[d] = view.strides[d + 1] * shape[d + 1];
-  return view;
-}
+View RowMajor(DType dtype, const Shape& shape) { return {dtype, shape, program::RowMajorStrides(shape), 0}; }
 
 View Natural(DType dtype, const Shape& shape) {
   if (shape.size() != 4) return RowMajor(dtype, shape);
@@ -35,45 +33,14 @@ View Slice(const View& view, const Region& region) {
 
 bool IsDense(const View& view) {
   if (view.folded.has_value()) return false;
-  const View natural = Natural(view.dtype, view.shape);
-  for (size_t d = 0; d < view.shape.size(); ++d) {
-    if (view.shape[d] > 1 && view.strides[d] != natural.strides[d]) return false;
-  }
-  return true;
+  return program::StrideAlike(view.strides, Natural(view.dtype, view.shape).strides, view.shape);
 }
 
-// Dimensions of the target are taken from the back; each lies within one dimension of the source, or spans neighbours that
-// follow each other in memory.
 std::optional<View> Reshape(const View& view, const Shape& shape) {
   if (shape == view.shape) return view;
-  if (program::ElementCount(shape) != program::ElementCount(view.shape)) return std::nullopt;
-  View result{view.dtype, shape, Shape(shape.size(), 1), view.offset};
-  int from = static_cast<int>(view.shape.size()) - 1;
-  int64_t left = from >= 0 ? view.shape[from] : 1, stride = from >= 0 ? view.strides[from] : 1;
-  for (int to = static_cast<int>(shape.size()) - 1; to >= 0; --to) {
-    int64_t need = shape[to];
-    if (need == 1) continue;
-    while (left == 1 && from > 0) {
-      --from;
-      left = view.shape[from];
-      stride = view.strides[from];
-    }
-    result.strides[to] = stride;
-    while (need > left) {
-      if (need % left != 0 || from == 0) return std::nullopt;
-      need /= left;
-      const int64_t expected = stride * left;
-      --from;
-      while (from > 0 && view.shape[from] == 1) --from;
-      if (view.shape[from] > 1 && view.strides[from] != expected) return std::nullopt;
-      left = view.shape[from];
-      stride = expected;
-    }
-    if (left % need != 0) return std::nullopt;
-    left /= need;
-    stride *= need;
-  }
-  return result;
+  const std::optional<Shape> strides = program::ReshapedStrides(view.shape, view.strides, shape);
+  if (!strides.has_value()) return std::nullopt;
+  return View{view.dtype, shape, *strides, view.offset};
 }
 
 }  // namespace colonnade::cuda

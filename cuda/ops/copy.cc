@@ -8,6 +8,7 @@
 #include "cuda/load/space_to_depth.h"
 #include "cuda/ops/pool.h"
 #include "program/status_macros.h"
+#include "program/strides.h"
 
 namespace colonnade::cuda {
 
@@ -40,19 +41,6 @@ void ForEachRun(const View& view, int64_t elements, const F& f) {
     f(at);
   }
 }
-
-// The piece of `pieces` that `buffer` holds.
-template <class Pieces>
-int PieceOf(const Pieces& pieces, program::BufferId buffer) {
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (pieces[i].buffer == buffer) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-}  // namespace
-
-namespace {
 
 template <class From, class To>
 Call ConvertWith(const Walk& walk, const Operand& x, const Operand& y) {
@@ -104,7 +92,7 @@ absl::StatusOr<Call> CopyCall(const Operand& x, const Operand& y, int from_gpu, 
 PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   const program::Input& input = context.program.inputs[op.input];
   const View& y = context.view(0);
-  const int piece = PieceOf(input.pieces, context.task.uses[0].buffer);
+  const int piece = program::FindPiece(input.pieces, context.task.uses[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " has no such piece"));
   const View host = Slice(RowMajor(input.host_dtype, input.shape), input.pieces[piece].region);
   if (y.strides != RowMajor(y.dtype, y.shape).strides) return absl::UnimplementedError("a load into this layout");
@@ -120,13 +108,6 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
   return ready;
 }
 
-// Bytes [n,…,C] as a view of [n,C,…], of four dimensions.
-View PixelsOf(View x) {
-  std::rotate(x.shape.begin() + 1, x.shape.end() - 1, x.shape.end());
-  std::rotate(x.strides.begin() + 1, x.strides.end() - 1, x.strides.end());
-  return x;
-}
-
 PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
   const size_t channels = op.scale.size();
   if (channels > kMostScaledChannels || context.view(1).shape.size() != 4) {
@@ -136,7 +117,10 @@ PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
   ChannelScaling scaling;
   std::copy(op.scale.begin(), op.scale.end(), scaling.scale);
   std::copy(op.shift.begin(), op.shift.end(), scaling.shift);
-  const Operand x = {PixelsOf(context.view(0)), context.operands[0].base}, &y = context.operands[1];
+  Operand x = context.operands[0];
+  x.view.shape = program::ChannelsFirst(x.view.shape);
+  x.view.strides = program::ChannelsFirst(x.view.strides);
+  const Operand& y = context.operands[1];
   TaskCalls ready;
   ready.calls.push_back(InTypeOf(y.view.dtype, [&]<class T>(T) {
     const auto* from = reinterpret_cast<const uint8_t*>(x.base) + x.view.offset;
@@ -151,7 +135,7 @@ PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
 PreparedTask Prepare(const program::Store& op, const TaskContext& context) {
   const program::Output& output = context.program.outputs[op.output];
   const View& x = context.view(0);
-  const int piece = PieceOf(output.pieces, context.task.uses[0].buffer);
+  const int piece = program::FindPiece(output.pieces, context.task.uses[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("output ", output.name, " has no such piece"));
   const int64_t size = program::SizeInBytes(x.dtype), count = program::ElementCount(x.shape);
   TaskCalls ready;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/ops/copy.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -22,15 +23,6 @@ constexpr int64_t kMostVectorsOfBlock = 8;  // 128 bytes of a position
 // How many blocks of `threads` share `all` pieces of work.
 int64_t BlocksFor(int64_t all, int64_t threads, int64_t most) {
   return std::clamp<int64_t>(all / (threads * kLeastOfThread), 1, std::max<int64_t>(most, 1));
-}
-
-// A view of vector `bias` [K] that repeats it over all of [n, K, …].
-View RepeatOverImages(const View& bias, const Shape& shape) {
-  View repeated = bias;
-  repeated.shape = shape;
-  repeated.strides.assign(shape.size(), 0);
-  repeated.strides[1] = bias.strides[0];
-  return repeated;
 }
 
 absl::StatusOr<Walk> WalkOverUses(const TaskContext& context, int first, int count) {
@@ -97,7 +89,7 @@ PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
 }
 
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu) {
-  ASSIGN_OR_RETURN(Walk walk, WalkOver({x.view, RepeatOverImages(bias.view, y.view.shape), y.view}));
+  ASSIGN_OR_RETURN(Walk walk, WalkOver({x.view, engine::RepeatOverImages(bias.view, y.view.shape), y.view}));
   const DType dtype = y.view.dtype;
   std::vector<Base> bases;
   for (const Operand* operand : {&x, &bias, &y}) bases.push_back({operand->base, SizeInBytes(operand->view.dtype)});
@@ -129,7 +121,7 @@ PreparedTask Prepare(const program::BiasForward&, const TaskContext& context) {
 
 ChannelBlocks ChannelBlocksFor(int64_t positions, int64_t vectors) {
   const auto columns = static_cast<int>(std::min(vectors, kMostVectorsOfBlock));
-  const int64_t blocks_of_part = (vectors + columns - 1) / columns;
+  const int64_t blocks_of_part = program::CeilDiv(vectors, columns);
   return {columns, BlocksFor(positions, kThreadsOfBlock / columns, kMostBlocks / blocks_of_part)};
 }
 

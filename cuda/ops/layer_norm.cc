@@ -5,6 +5,7 @@
 
 #include "cuda/ops/elementwise.h"
 #include "cuda/ops/pool.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -37,7 +38,7 @@ bool AreInVectors(const TaskContext& context, std::initializer_list<int> uses) {
 // Columns of as many threads as x has vectors of channels, rounded up to a power of two; at most a block.
 template <int lanes>
 PositionColumns<lanes> ColumnsOver(const View& x) {
-  const int64_t vectors = (x.shape[1] + lanes - 1) / lanes;
+  const int64_t vectors = program::CeilDiv(x.shape[1], lanes);
   int threads = 1;
   while (threads < kThreadsOfBlock && threads < vectors) threads *= 2;
   return {ImageOf(x), kThreadsOfBlock / threads};

@@ -215,7 +215,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 
 absl::Status MakeFolder(const std::string& folder, const FileCalls& calls) {
   if (IsFolder(folder)) return absl::OkStatus();
-  if (calls.Mkdir(folder.c_str(), 0755) != 0) return SystemError("make folder", folder);
+  if (calls.Mkdir(folder.c_str(), 0755) != 0) {
+    const bool is_made_by_another = errno == EEXIST && IsFolder(folder);
+    if (is_made_by_another) return absl::OkStatus();
+    return SystemError("make folder", folder);
+  }
   return SyncFolder(DirectoryOf(folder), calls);
 }
 

@@ -17,7 +17,7 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "partition/planner.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "program/status_macros.h"
 #include "tools/intervals.h"
 #include "tools/machines.h"
@@ -31,14 +31,14 @@ constexpr int64_t kBatch = 256;
 struct Row {
   std::string plan;
   int devices = 1;
-  program::Representatives lowered;  // the devices of a step that stand for all
+  program::RepresentativeProgram lowered;  // the devices of a step that stand for all
   engine::Simulation simulation;
   double seconds() const { return absl::ToDoubleSeconds(simulation.step); }
 };
 
 absl::StatusOr<Row> PredictPlan(const engine::Machine& machine, const layers::LayerGraph& graph,
                                 const partition::Plan& plan) {
-  ASSIGN_OR_RETURN(program::Representatives lowered,
+  ASSIGN_OR_RETURN(program::RepresentativeProgram lowered,
                    tools::LowerRepresentativesOn(machine, graph, plan, {.global_batch = kBatch}));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(lowered, machine));
   return Row{plan.name, plan.mesh.device_count(), std::move(lowered), std::move(simulation)};
@@ -65,7 +65,7 @@ absl::Status RankPlans() {
   rows.push_back(std::move(choice));
 
   // Numbers of a profile are right within a factor: each plan runs on many draws of them.
-  std::vector<const program::Representatives*> programs;
+  std::vector<const program::RepresentativeProgram*> programs;
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.seconds() < b.seconds(); });
   for (const Row& row : rows) programs.push_back(&row.lowered);
   ASSIGN_OR_RETURN(tools::DrawnSteps drawn, tools::DrawSteps(machine, programs, /*refit=*/nullptr, {.draws = 20}));

@@ -55,7 +55,7 @@ TEST_F(Checkpointed, AnotherRunIsRefusedByFieldUnlessItMayDiffer) {
   ExpectError(absl::StrCat(kTrainDigits, "--pad=1 --input-size=10 --steps=3 --resume=", Run1()), 65,
               {"data: ", "input: [1,8,8] → [1,10,10]"});
   ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --allow-change=bach --resume=", Run1()), 2,
-              {"--allow-change", "did you mean batch?"});
+              {"--allow-change", "did you mean \"batch\"?"});
 }
 
 TEST_F(Checkpointed, AdviceNamesWhatIsAllowedAlreadyToo) {

@@ -115,7 +115,8 @@ TEST_F(Command, SuggestionsAreWhatWasMeantOrNone) {
   EXPECT_EQ(none.code, 2);
   EXPECT_EQ(none.err.find("did you mean"), std::string::npos) << none.err;
   ExpectError("--model=lenet train", 2, {"sub-command train first", "--model=lenet"});
-  ExpectError("train --model=lenet --data=digits", 2, {"--model=two_column takes such images"});
+  ExpectError("train --model=lenet --data=digits", 2,
+              {"--model=two_column takes such images; --pad=10 makes such images of them"});
   ExpectError("train --model=two_column --backend=cuda --cuda-graphs=on --trace=t.json", 2,
               {"--trace: tasks of steps that are CUDA graphs are not timed; take --cuda-graphs=auto"});
 }

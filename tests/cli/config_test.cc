@@ -47,6 +47,14 @@ TEST_F(Config, GivesFlagsAndTheCommandLineWins) {
   EXPECT_EQ(Train(absl::StrCat("--config ", In("run.toml"), " --batch 8"))["global_batch"], 8);
 }
 
+TEST_F(Config, ASwitchThatIsFalseIsAsIfItWereNotGiven) {
+  const std::string narrow = "model = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nsteps = 2\njson = true\n";
+  Write("run.toml", narrow + "replace-head = false\n");  // which needs --init
+  EXPECT_EQ(Train(Flag())["flags"]["replace-head"], false);
+  Write("run.toml", narrow + "replace-head = true\n");
+  ExpectError(absl::StrCat("train ", Flag()), 2, {"--init"});
+}
+
 TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
   Write("run.toml", "model = \"lenet\"\nsteps = 4\nlr = 0.5\nsave = \"w\"\n");
   const Result r = Run(absl::StrCat("plan ", Flag()));
@@ -55,7 +63,7 @@ TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
 
 TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
-      {"\n bach = 3\n", {"run.toml: line 2: ", "\"bach\"", "did you mean batch?"}},
+      {"\n bach = 3\n", {"run.toml: line 2: ", "\"bach\"", "did you mean \"batch\"?"}},
       {"lr = 1\n[trian]\nbatch = 3\n", {"run.toml: line 2: ", "sub-commands", "\"trian\""}},
       {"batch = 3\n[train]\nbatch = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
       {"lr = 1\nbatch = 3\n\"batch\" = 4\n", {"run.toml: line 3: ", "\"batch\" twice"}},
@@ -155,7 +163,7 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
   Write("run.json", "{\"losses\": []}");
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});
   Write("run.json", "{\"flags\": {\"bach\": 3}}");
-  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean batch?"});
+  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean \"batch\"?"});
 }
 
 // As a fuzzer found: numbers with spaces around them, and what quotes cannot hold, which stands in a record.

@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 using Json = nlohmann::json;
 
 // A device is told to be slow by what it takes for the compute that is predicted for it.
-TEST(ForecastOf, HasTheComputeOfEachDevice) {
+TEST(MakeForecast, HasTheComputeOfEachDevice) {
   Flags flags;
   flags.model = "two_column";
   flags.plan = "data";
@@ -31,7 +31,7 @@ TEST(ForecastOf, HasTheComputeOfEachDevice) {
   flags.machine = absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json");
   const absl::StatusOr<Session> session = OpenSession(flags, nullptr, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
-  const absl::StatusOr<Forecast> forecast = ForecastOf(flags, *session, "cpu");
+  const absl::StatusOr<Forecast> forecast = MakeForecast(flags, *session, "cpu");
   ASSERT_TRUE(forecast.ok()) << forecast.status();
   EXPECT_GT(forecast->step, absl::ZeroDuration());
   EXPECT_THAT(forecast->compute_sec, SizeIs(2));

@@ -87,7 +87,7 @@ TEST_F(LearningRateFlags, FrozenLayersAreNamedByPatterns) {
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.err, HasSubstr("layers frozen"));
   ExpectError(Train("--freeze=cov1"), 2,
-              {"--freeze: expected the name of a layer with parameters", "cov1", "did you mean conv1?"});
+              {"--freeze: expected the name of a layer with parameters", "cov1", "did you mean \"conv1\"?"});
   ExpectError(Train("--freeze=*"), 2, {"--freeze: expected a layer that is left to train"});
   ExpectError(Train(absl::StrCat("--freeze=fc6 --replace-head --init=", In("none"))), 2,
               {"--replace-head", "fc6", "frozen"});

@@ -105,9 +105,10 @@ TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
 
 TEST_F(Command, APlanForMoreDevicesThanTheMachineHasIsWrittenAndDrawnWithoutAPrediction) {
   const std::string plan = "plan --model=two_column --plan=hybrid --devices=4 --machine=cpu-2core";
-  ExpectError(plan, 2,
-              {"--devices: machine cpu-2core has 2, found 4; `colonnade calibrate --devices=4` and --machine=local predict",
-               "titan-2013"});
+  ExpectError(
+      plan, 2,
+      {"--devices: machine cpu-2core has 2, found 4; run `colonnade calibrate --devices=4` to predict so many CPU devices",
+       "titan-2013"});
   ExpectError(absl::StrCat(plan, " --json --save-plan=", In("p.json")), 2, {"--devices: machine cpu-2core has 2"});
   const Result r = Run(absl::StrCat(plan, " --save-plan=", In("p.json"), " --drawing=", In("p.txt")));
   EXPECT_EQ(r.code, 0) << r.err;

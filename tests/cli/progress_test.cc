@@ -100,7 +100,7 @@ CalibrationTime TimeOfTwoNetworks(absl::Duration budget) {
 
 TEST(CalibrationTime, GivesAllRoundsWhereThereIsTime) {
   const CalibrationTime time = TimeOfTwoNetworks(absl::Minutes(3));
-  EXPECT_EQ(time.SlicesOf(0, absl::ZeroDuration()), kMostSlices);
+  EXPECT_EQ(time.SlicesInTime(0, absl::ZeroDuration()), kMostSlices);
   // Two of 0.3 s and 5 x 0.2 s, two of 0.3 s, two first steps and 5 x 2 steps.
   EXPECT_NEAR(absl::ToDoubleSeconds(time.Left(0, absl::ZeroDuration())), 2 * 1.3 + 2 * 12.3, 1e-3);
   EXPECT_EQ(time.Left(4, absl::ZeroDuration()), absl::ZeroDuration());
@@ -108,10 +108,10 @@ TEST(CalibrationTime, GivesAllRoundsWhereThereIsTime) {
 
 TEST(CalibrationTime, GivesFewerRoundsAndInTheEndNone) {
   const CalibrationTime time = TimeOfTwoNetworks(absl::Seconds(20));
-  EXPECT_EQ(time.SlicesOf(0, absl::ZeroDuration()), 3);
-  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(10)), 1);
-  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(14)), 1) << "of this one, though not of the next";
-  EXPECT_EQ(time.SlicesOf(3, absl::Seconds(17)), 0);
+  EXPECT_EQ(time.SlicesInTime(0, absl::ZeroDuration()), 3);
+  EXPECT_EQ(time.SlicesInTime(2, absl::Seconds(10)), 1);
+  EXPECT_EQ(time.SlicesInTime(2, absl::Seconds(14)), 1) << "of this one, though not of the next";
+  EXPECT_EQ(time.SlicesInTime(3, absl::Seconds(17)), 0);
   EXPECT_LE(time.Left(0, absl::ZeroDuration()), absl::Seconds(20));
 }
 
@@ -129,9 +129,9 @@ TEST(CalibrationTime, ShortStepsSayNothingOfLongOnesAndAGuessLeavesOutNothing) {
   CalibrationTime time({{"short", 1e7, 1}, {"long", 1e11, 1}, {"huge", 1e14, 1}}, absl::Minutes(3), 1e11,
                        absl::Milliseconds(100));
   time.Add(0, absl::Seconds(1), 1, absl::Seconds(1));  // at this rate "long" would take hours
-  EXPECT_EQ(time.SlicesOf(1, absl::Seconds(2)), 1);
-  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(60)), 1);
-  EXPECT_EQ(time.SlicesOf(2, absl::Seconds(100)), 0);
+  EXPECT_EQ(time.SlicesInTime(1, absl::Seconds(2)), 1);
+  EXPECT_EQ(time.SlicesInTime(2, absl::Seconds(60)), 1);
+  EXPECT_EQ(time.SlicesInTime(2, absl::Seconds(100)), 0);
 }
 
 class Transcript : public Command {

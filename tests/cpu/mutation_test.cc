@@ -65,8 +65,7 @@ Program Watched(Program program) {
   for (program::Buffer& buffer : program.buffers) {
     if (!program::IsFloat(buffer.dtype) || std::holds_alternative<program::Bucket>(buffer.storage)) continue;
     if (std::holds_alternative<program::BucketMember>(buffer.storage)) continue;
-    const auto* view = std::get_if<program::BoxView>(&buffer.storage);
-    buffer.lifetime = view == nullptr ? program::Lifetime::kPersistent : program.buffer(view->parent).lifetime;
+    buffer.lifetime = program::Lifetime::kPersistent;
     buffer.name += absl::StrCat(" ", buffer.id.value);
   }
   program::AddAllWaits(program);

@@ -230,8 +230,7 @@ class ProgramOfCase {
     }
   }
 
-  // A box that begins inside a block of channels, of a buffer that has the layout of activations. Inputs are views; outputs
-  // are boxes of the buffer itself.
+  // A box that begins inside a block of channels, of a buffer that has the layout of activations.
   BufferUse BoxFor(size_t i) {
     const Operand& operand = case_.operands[i];
     constexpr int64_t kBefore = 5, kBlock = 16;
@@ -241,9 +240,7 @@ class ProgramOfCase {
     box.offset[1] = kBefore;
     shape[0] += 2;
     shape[1] = (shape[1] + kBefore + kBlock) / kBlock * kBlock;
-    const BufferId parent = builder_.AddBuffer(0, absl::StrCat(operand.name, ".whole"), TypeOf(i), shape);
-    if (operand.role == Role::kOutput) return {parent, box, Access::kRead};
-    return builder_.Read(builder_.AddView(parent, operand.name, box));
+    return {builder_.AddBuffer(0, absl::StrCat(operand.name, ".whole"), TypeOf(i), shape), box, Access::kRead};
   }
 
   void Copy(BufferUse from, BufferUse to) {

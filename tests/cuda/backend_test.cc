@@ -433,33 +433,5 @@ TEST(CudaBackend, AComparisonOfPlansTellsWhatIsNotedOfTheirSteps) {
   }
 }
 
-TEST(CudaProgram, WritesKeepWhatLiesBetweenTheirElements) {
-  const program::Shape whole = {3, 16, 4, 5}, part = {2, 7, 4, 5};
-  const program::Region box{{1, 3, 0, 0}, part};
-  program::Builder builder("box", program::Mode::kTrain, 1, program::DType::kF32, {{"data", 1}});
-  const program::BufferId all = builder.AddBuffer(0, "all", program::DType::kF32, whole, program::Lifetime::kPersistent);
-  const program::BufferId some = builder.AddView(all, "some", box);
-  const program::Program program = std::move(builder).Build();
-  const Made made = MakeBackend({});
-  engine::HostSlot slots[2];
-  const auto loaded = made.backend->Load(program, slots);
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  std::vector<float> numbers(program::ElementCount(whole)), of_part(program::ElementCount(part));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i + 1);
-  for (size_t i = 0; i < of_part.size(); ++i) of_part[i] = -static_cast<float>(i + 1);
-  const auto bytes_of = [](std::vector<float>& of) {
-    return absl::MakeSpan(reinterpret_cast<char*>(of.data()), of.size() * sizeof(float));
-  };
-  ASSERT_TRUE((*loaded)->WriteBytes(all, bytes_of(numbers)).ok());
-  ASSERT_TRUE((*loaded)->WriteBytes(some, bytes_of(of_part)).ok());
-  std::vector<float> expected = numbers;
-  engine::ForEachElement(whole, box, [&](int64_t of_all, int64_t of_some) { expected[of_all] = of_part[of_some]; });
-  std::vector<float> found(numbers.size()), found_part(of_part.size());
-  ASSERT_TRUE((*loaded)->ReadBytes(all, bytes_of(found)).ok());
-  ASSERT_TRUE((*loaded)->ReadBytes(some, bytes_of(found_part)).ok());
-  EXPECT_EQ(found, expected);
-  EXPECT_EQ(found_part, of_part);
-}
-
 }  // namespace
 }  // namespace colonnade::cuda

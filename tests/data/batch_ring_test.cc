@@ -1,6 +1,7 @@
 #include "data/batch_ring.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -11,6 +12,17 @@ namespace colonnade::data {
 namespace {
 
 // Workers that found no memory for a batch could tell nobody.
+TEST(BatchRing, WhatAReaderThrowsIsTheErrorOfItsSample) {
+  const auto fill = [](WorkerClock&, int64_t position, absl::Span<uint8_t>, Filled&) {
+    if (position == 2) throw std::length_error("too long");
+  };
+  BatchRing ring({.threads = 2, .depth = 3, .sample_bytes = 4}, fill, [](int64_t) { return std::string("sample"); });
+  const absl::StatusOr<const Batch*> batch = ring.Wait(0, 4);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ((*batch)->samples[2].error.message(), "reading a sample: too long");
+  EXPECT_TRUE((*batch)->samples[1].error.ok());
+}
+
 TEST(BatchRing, WhereThereIsNoMemoryForABatchTheReaderIsToldAndMayAskForLess) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer ends where so much memory is asked for";
   const auto fill = [](WorkerClock&, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {

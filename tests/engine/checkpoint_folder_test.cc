@@ -304,5 +304,14 @@ TEST_F(Checkpoints, FoldersAndFilesOfOthersAreLeftAlone) {
   }
 }
 
+TEST_F(Checkpoints, ASaveThatFailsLeavesTheFilesOfOthers) {
+  const std::unique_ptr<CheckpointFolder> folder = Open();
+  std::filesystem::create_directories(folder->PathOf(1) + "/weights.safetensors");  // where a file would have to lie
+  ASSERT_TRUE(ReplaceFile(folder->PathOf(1) + "/notes", "mine").ok());
+  EXPECT_EQ(Save(*folder, 1).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*ReadFile(folder->PathOf(1) + "/notes"), "mine");
+  EXPECT_THAT(Steps(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace colonnade::engine

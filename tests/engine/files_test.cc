@@ -243,6 +243,21 @@ TEST_F(Folders, AreMadeWithThoseAboveThemHoweverTheirNameEnds) {
   }
 }
 
+// Another process makes the folder between the look and the call.
+struct MadeByAnother : FileCalls {
+  int Mkdir(const char* path, mode_t mode) const override {
+    FileCalls::Mkdir(path, mode);
+    return FileCalls::Mkdir(path, mode);
+  }
+};
+
+TEST_F(Folders, MayBeMadeByAnotherProcessMeanwhile) {
+  const MadeByAnother calls;
+  EXPECT_TRUE(MakeFolder(In("a"), calls).ok()) << MakeFolder(In("b"), calls);
+  EXPECT_TRUE(MakeFolders(In("c/d"), calls).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(In("c/d")));
+}
+
 using Safetensors = Folder;
 TEST_F(Safetensors, RoundTripWithAnAlignedHeader) {
   const std::vector<NamedTensor> tensors = {

@@ -56,7 +56,7 @@ struct Case {
   std::string text;
 
   program::Program Lower() const { return partition::Lower(graph, plan, options).value(); }
-  program::Representatives LowerRepresentatives() const {
+  program::RepresentativeProgram LowerRepresentatives() const {
     return partition::LowerRepresentatives(graph, plan, options).value();
   }
 };

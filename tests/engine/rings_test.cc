@@ -60,10 +60,10 @@ std::map<std::pair<int, int>, int> HopsOf(const std::vector<std::vector<int>>& r
   return hops;
 }
 
-TEST(RingsOf, LinkedDevicesUseEveryLinkInBothDirections) {
+TEST(FindRings, LinkedDevicesUseEveryLinkInBothDirections) {
   const Machine machine = CubeMesh();
   const Routes routes = *Routes::Create(machine);
-  const std::vector<std::vector<int>> rings = RingsOf(routes, First(8));
+  const std::vector<std::vector<int>> rings = FindRings(routes, First(8));
   ASSERT_THAT(rings, SizeIs(6)) << "each device has six links of rate 1";
   for (const std::vector<int>& ring : rings) EXPECT_THAT(ring, UnorderedElementsAreArray(First(8)));
   const std::map<std::pair<int, int>, int> hops = HopsOf(rings);
@@ -71,12 +71,12 @@ TEST(RingsOf, LinkedDevicesUseEveryLinkInBothDirections) {
   for (const auto& [pair, times] : hops) EXPECT_EQ(times, routes.LinkBytesPerSec(pair.first, pair.second));
 }
 
-TEST(RingsOf, SomeOfThemUseTheLinksBetweenThese) {
+TEST(FindRings, SomeOfThemUseTheLinksBetweenThese) {
   const Routes routes = *Routes::Create(CubeMesh());
-  EXPECT_THAT(RingsOf(routes, {0, 1, 2, 3}), SizeIs(4));
-  EXPECT_THAT(RingsOf(routes, {0, 1, 4, 5}), SizeIs(2)) << "0 and 1 have one link";
-  EXPECT_THAT(RingsOf(routes, {0, 5, 2}), ElementsAre(routes.RingOf({0, 5, 2}))) << "0 and 5 have none";
-  EXPECT_THAT(RingsOf(routes, {0, 3}), ElementsAre(ElementsAre(0, 3)));
+  EXPECT_THAT(FindRings(routes, {0, 1, 2, 3}), SizeIs(4));
+  EXPECT_THAT(FindRings(routes, {0, 1, 4, 5}), SizeIs(2)) << "0 and 1 have one link";
+  EXPECT_THAT(FindRings(routes, {0, 5, 2}), ElementsAre(routes.RingOf({0, 5, 2}))) << "0 and 5 have none";
+  EXPECT_THAT(FindRings(routes, {0, 3}), ElementsAre(ElementsAre(0, 3)));
 }
 
 // Nodes of eight devices; each device has a slower way of its own to the other nodes.
@@ -90,9 +90,9 @@ Machine WithAdapters(int devices, double bytes_per_sec = 0.25e9) {
   return machine;
 }
 
-TEST(RingsOf, EachDeviceLeadsOutOfItsNodeOnce) {
+TEST(FindRings, EachDeviceLeadsOutOfItsNodeOnce) {
   const Routes routes = *Routes::Create(WithAdapters(24));
-  const std::vector<std::vector<int>> rings = RingsOf(routes, First(24));
+  const std::vector<std::vector<int>> rings = FindRings(routes, First(24));
   ASSERT_THAT(rings, SizeIs(8));
   EXPECT_EQ(rings[0], routes.RingOf(First(24)));
   std::map<int, int> out;
@@ -103,9 +103,9 @@ TEST(RingsOf, EachDeviceLeadsOutOfItsNodeOnce) {
   for (const auto& [device, times] : out) EXPECT_EQ(times, 1) << device;
 }
 
-TEST(RingsOf, ThereIsOneWithinANodeAndWhereNodesAreUnequal) {
+TEST(FindRings, ThereIsOneWithinANodeAndWhereNodesAreUnequal) {
   const Routes routes = *Routes::Create(WithAdapters(24));
-  for (int devices : {1, 2, 8, 12, 20}) EXPECT_THAT(RingsOf(routes, First(devices)), SizeIs(1)) << devices;
+  for (int devices : {1, 2, 8, 12, 20}) EXPECT_THAT(FindRings(routes, First(devices)), SizeIs(1)) << devices;
 }
 
 TEST(NodesOf, AreThoseThroughWhichTheRingLeads) {

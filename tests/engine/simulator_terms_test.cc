@@ -7,7 +7,7 @@
 #include "engine/simulator.h"
 #include "engine/transfer_phases.h"
 #include "gtest/gtest.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
 #include "tests/engine/simulated_case.h"
 
@@ -182,7 +182,7 @@ TEST(Server, MovesWhatEachCollectiveNeeds) {
   const std::vector<int> four = {0, 1, 2, 3};
   const auto moved = [&](CollectiveKind kind, int device) {
     double sent = 0, received = 0;
-    for (const Phase& phase : PhasesOf(kind, CollectiveAlgorithm::kServer, four, 100, /*root=*/2)) {
+    for (const Phase& phase : MakePhases(kind, CollectiveAlgorithm::kServer, four, 100, /*root=*/2)) {
       for (const Flow& flow : phase.flows) {
         EXPECT_TRUE(flow.from == kServer || flow.to == kServer);
         (flow.from == device ? sent : received) += flow.from == device || flow.to == device ? flow.bytes : 0;
@@ -265,7 +265,7 @@ TEST(SlowerDevice, TakesAsMuchLongerAsItIsSaid) {
   EXPECT_NEAR(Ms(s.step), 3, 1e-6);
   EXPECT_NEAR(Ms(s.devices[0].compute), 2, 1e-6);
   // One that stands for several takes as long as the slowest of them.
-  program::Representatives representatives = program::EachForItself(program);
+  program::RepresentativeProgram representatives = program::EachForItself(program);
   ASSERT_EQ(representatives.stands_for.size(), 2u);
   representatives.stands_for = {{0, 1}, {}};
   std::erase_if(representatives.program.tasks, [](const program::Task& task) { return task.device == 1; });

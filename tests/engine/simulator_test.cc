@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Formula{CollectiveAlgorithm::kTree, 5, 6, 2}, Formula{CollectiveAlgorithm::kTree, 16, 8, 2},
                       Formula{CollectiveAlgorithm::kMaster, 2, 2, 2}, Formula{CollectiveAlgorithm::kMaster, 4, 2, 6}));
 
-TEST(PhasesOf, EveryCollectiveMovesWhatItsFormulaSays) {
+TEST(MakePhases, EveryCollectiveMovesWhatItsFormulaSays) {
   const std::vector<int> four = {0, 1, 2, 3};
   const auto sent_by = [](const std::vector<Phase>& phases, int device) {
     double bytes = 0;
@@ -295,16 +295,17 @@ TEST(PhasesOf, EveryCollectiveMovesWhatItsFormulaSays) {
   };
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kDirect}) {
     for (int d : four) {
-      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kAllGather, algorithm, four, 100, 0), d), 300);
-      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kReduceScatter, algorithm, four, 100, 0), d), 75);
-      EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kAllToAll, algorithm, four, 100, 0), d), 75);
+      EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kAllGather, algorithm, four, 100, 0), d), 300);
+      EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kReduceScatter, algorithm, four, 100, 0), d), 75);
+      EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kAllToAll, algorithm, four, 100, 0), d), 75);
     }
   }
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect,
                                         CollectiveAlgorithm::kMaster}) {
-    EXPECT_DOUBLE_EQ(sent_by(PhasesOf(CollectiveKind::kReduce, algorithm, four, 100, 2), 2), 0) << "the root sends nothing";
-    EXPECT_GT(sent_by(PhasesOf(CollectiveKind::kBroadcast, algorithm, four, 100, 2), 2), 0);
-    EXPECT_TRUE(PhasesOf(CollectiveKind::kAllReduce, algorithm, {0}, 100, 0).empty());
+    EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kReduce, algorithm, four, 100, 2), 2), 0)
+        << "the root sends nothing";
+    EXPECT_GT(sent_by(MakePhases(CollectiveKind::kBroadcast, algorithm, four, 100, 2), 2), 0);
+    EXPECT_TRUE(MakePhases(CollectiveKind::kAllReduce, algorithm, {0}, 100, 0).empty());
   }
 }
 

@@ -28,11 +28,11 @@ Builder Empty(int devices) { return Builder("case", program::Mode::kTrain, 1, pr
 
 double SummedBytes(CollectiveKind kind, CollectiveAlgorithm algorithm) {
   double bytes = 0;
-  for (const Phase& phase : PhasesOf(kind, algorithm, {0, 1, 2, 3}, 100, 0)) bytes += phase.summed_bytes;
+  for (const Phase& phase : MakePhases(kind, algorithm, {0, 1, 2, 3}, 100, 0)) bytes += phase.summed_bytes;
   return bytes;
 }
 
-TEST(PhasesOf, OnlyARootThatReceivesWholeOperandsSumsBeyondWhatHidesBehindTheFlows) {
+TEST(MakePhases, OnlyARootThatReceivesWholeOperandsSumsBeyondWhatHidesBehindTheFlows) {
   for (CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce}) {
     EXPECT_EQ(SummedBytes(kind, CollectiveAlgorithm::kMaster), 300) << program::Name(kind);
     EXPECT_EQ(SummedBytes(kind, CollectiveAlgorithm::kRing), 0) << program::Name(kind);

@@ -47,7 +47,7 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
     within += option.cost.transfer_sec;
   }
   const Assignment only(graph.nodes.size(), 0);
-  return within + AdditiveCost(graph, plan.mesh, batch, options, cost, /*exposed=*/0).OfTransfers(only);
+  return within + AdditiveCost(graph, plan.mesh, batch, options, cost, /*exposed=*/0).TransferCost(only);
 }
 
 // Of all reshardings that lowering puts between actions, but for a few numbers that every plan sums: labels and metrics.

@@ -34,7 +34,7 @@ PlannerOptions Options(int devices, const std::function<double(const Program&)>&
                 return CostFunctions{.compute = [](const Task& task) { return static_cast<double>(task.work.flops); },
                                      .transfer = [](CollectiveKind, int, double bytes) { return bytes; }};
               },
-          .judge = [seconds](const program::Representatives& lowered) -> absl::StatusOr<Judgement> {
+          .judge = [seconds](const program::RepresentativeProgram& lowered) -> absl::StatusOr<Judgement> {
             return Judgement{seconds(lowered.program), 1};
           },
           .proposals_per_mesh = proposals,
@@ -304,7 +304,7 @@ TEST(SearchPlans, ManyMicroBatchesAreJudgedByFew) {
 // Each has images and labels of its own, in two slots, which are there at once.
 TEST(SearchPlans, ManyMicroBatchesTakeTheMemoryOfAll) {
   PlannerOptions options = Options(1, Alike);
-  options.judge = [](const program::Representatives&) -> absl::StatusOr<Judgement> {
+  options.judge = [](const program::RepresentativeProgram&) -> absl::StatusOr<Judgement> {
     return Judgement{.step_sec = 1, .peak_memory_bytes = 1000};
   };
   const layers::LayerGraph graph = TwoLayers();
@@ -339,7 +339,7 @@ TEST(SearchPlans, ProposalsAreHalfOfWhatIsJudged) {
 TEST(SearchPlans, EndsWhereItIsStoppedAlsoWhileItPricesProposals) {
   int judgements = 0, asked = 0;
   PlannerOptions options = Options(4, Alike, /*proposals=*/4);
-  options.judge = [&](const program::Representatives&) -> absl::StatusOr<Judgement> {
+  options.judge = [&](const program::RepresentativeProgram&) -> absl::StatusOr<Judgement> {
     ++judgements;
     return Judgement{1, 1};
   };

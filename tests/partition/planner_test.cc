@@ -45,7 +45,7 @@ struct Judge {
   engine::Routes routes;
   int64_t batch;
 
-  absl::StatusOr<Judgement> operator()(const program::Representatives& lowered) const {
+  absl::StatusOr<Judgement> operator()(const program::RepresentativeProgram& lowered) const {
     absl::StatusOr<engine::Simulation> simulation = engine::Simulate(lowered, machine, {.max_steps = 6, .trace = false});
     if (!simulation.ok()) return simulation.status();
     int64_t most = 0;
@@ -82,7 +82,8 @@ double Fastest(const layers::LayerGraph& graph, const Mesh& mesh, const Judge& j
   Plan plan{.name = "every", .mesh = mesh};
   const std::function<void(size_t)> assign = [&](size_t node) {
     if (node == graph.nodes.size()) {
-      absl::StatusOr<program::Representatives> lowered = LowerRepresentatives(graph, plan, {.global_batch = judge.batch});
+      absl::StatusOr<program::RepresentativeProgram> lowered =
+          LowerRepresentatives(graph, plan, {.global_batch = judge.batch});
       if (lowered.ok()) best = std::min(best, judge(*lowered)->step_sec);
       return;
     }
@@ -145,8 +146,8 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   if (chain.devices == 4 && chain.graph.nodes.size() <= 5)
     best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
-  EXPECT_GE(best,
-            LeastSecondsOf(chain.graph, chain.devices, judge.batch, *judge.Options(chain.devices, cost).cost(chain.devices)))
+  EXPECT_GE(best, LowerBoundSeconds(chain.graph, chain.devices, judge.batch,
+                                    *judge.Options(chain.devices, cost).cost(chain.devices)))
       << "no plan goes below the bound";
 }
 
@@ -200,7 +201,7 @@ TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsMany
       faster += best.judgement.step_sec < other->step_sec;
       EXPECT_LE(best.judgement.step_sec, other->step_sec * (1 + 1e-9)) << PlanToJson(other->plan);
     }
-    const double least = LeastSecondsOf(network->graph, devices, judge.batch, *options.cost(devices));
+    const double least = LowerBoundSeconds(network->graph, devices, judge.batch, *options.cost(devices));
     for (const Candidate& candidate : *found) {
       if (candidate.plan.mesh.device_count() == devices) {
         EXPECT_GE(candidate.judgement.step_sec, least);
@@ -230,10 +231,10 @@ TEST(SearchPlans, EndWhereTheTasksAreSpentAndSaySo) {
   const Judge judge = MakeJudge(4, 1e10, 64);
   const engine::CostModel cost(judge.machine, 4);
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
-  const auto judged = [&](int64_t most_tasks, const KindOfDevices& kind_of_devices = nullptr) {
+  const auto judged = [&](int64_t most_tasks, const GroupClassifier& classify_group = nullptr) {
     PlannerOptions options = judge.Options(4, cost);
     options.most_tasks = most_tasks;
-    options.kind_of_devices = kind_of_devices;
+    options.classify_group = classify_group;
     int judgements = 0;
     double part = 0;
     options.progress = [&](int number, double spent) {

@@ -90,7 +90,7 @@ class EveryAssignment {
     for (size_t option = 0; option < options_[node].size(); ++option) {
       assignment_[node] = static_cast<int>(option);
       double cost = before;
-      for (int term : terms_[node]) cost += cost_.OfTerm(term, assignment_);
+      for (int term : terms_[node]) cost += cost_.TermCost(term, assignment_);
       From(node + 1, cost);
     }
   }
@@ -111,7 +111,7 @@ double Combinations(const Options& options) {
 
 std::vector<double> CostsOf(const std::vector<Assignment>& assignments, AdditiveCost& cost) {
   std::vector<double> costs;
-  for (const Assignment& a : assignments) costs.push_back(cost.OfAll(a));
+  for (const Assignment& a : assignments) costs.push_back(cost.TotalCost(a));
   return costs;
 }
 

@@ -1,6 +1,4 @@
 // What stands for all devices against the whole Program: tasks, predicted steps, bytes and memory.
-#include "program/representatives.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/lower.h"
+#include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
 #include "tests/partition/lowered.h"
 #include "tests/partition/random_case.h"
@@ -21,7 +20,7 @@
 namespace colonnade::partition {
 namespace {
 
-using program::Representatives;
+using program::RepresentativeProgram;
 using program::Task;
 
 struct Case {
@@ -96,7 +95,7 @@ void ExpectTheSame(const program::Program& few, const program::Program& whole, i
 }
 
 // By device, which one stands for it.
-std::vector<int> RepresentativeOf(const Representatives& few) {
+std::vector<int> RepresentativeOf(const RepresentativeProgram& few) {
   std::vector<int> of(few.stands_for.size(), -1);
   for (size_t device = 0; device < of.size(); ++device) {
     for (int other : few.stands_for[device]) of[other] = static_cast<int>(device);
@@ -159,8 +158,8 @@ TEST_P(StandForAll, InRandomNetworksUnderRandomPlans) {
     const absl::StatusOr<engine::Simulator> simulator = engine::Simulator::Create(machine, devices);
     ASSERT_TRUE(simulator.ok()) << simulator.status();
     const program::Program whole = Lowered(drawn.graph, drawn.plan, drawn.options);
-    const absl::StatusOr<Representatives> few =
-        LowerRepresentatives(drawn.graph, drawn.plan, drawn.options, simulator->KindOfDevices());
+    const absl::StatusOr<RepresentativeProgram> few =
+        LowerRepresentatives(drawn.graph, drawn.plan, drawn.options, simulator->GroupClassifier());
     ASSERT_TRUE(few.ok()) << few.status();
     const std::vector<int> representative = RepresentativeOf(*few);
     int stood_for = 0, standing = 0;
@@ -215,16 +214,16 @@ TEST(LowerRepresentatives, StandForThoseAloneWhoseLinksAndSpeedAreAlike) {
   engine::Machine machine = engine::InNodes(12);
   const auto few_of = [&] {
     const absl::StatusOr<engine::Simulator> simulator = engine::Simulator::Create(machine, 12);
-    return LowerRepresentatives(graph, plan, {.global_batch = 24}, simulator->KindOfDevices()).value();
+    return LowerRepresentatives(graph, plan, {.global_batch = 24}, simulator->GroupClassifier()).value();
   };
-  const Representatives few = few_of();
+  const RepresentativeProgram few = few_of();
   EXPECT_THAT(few.stands_for[0], ::testing::ElementsAre(0, 1, 3, 4, 9, 10));
   EXPECT_THAT(few.stands_for[2], ::testing::ElementsAre(2, 5, 11));
   EXPECT_THAT(few.stands_for[6], ::testing::ElementsAre(6, 7));
   EXPECT_DOUBLE_EQ(Seconds(Simulate(few, machine)), Seconds(Simulate(Lowered(graph, plan, {.global_batch = 24}), machine)));
   plan = Named("data", graph, 12, 24);
   machine.slower = {{"d4", 1.5}};
-  const Representatives slowed = few_of();
+  const RepresentativeProgram slowed = few_of();
   EXPECT_EQ(slowed.stands_for[0].size(), 11u);
   EXPECT_THAT(slowed.stands_for[4], ::testing::ElementsAre(4));
 }
@@ -237,7 +236,7 @@ TEST(LowerRepresentatives, CountTheTasksOfAll) {
   for (double clip_norm : {0.0, 1.0}) {
     const LowerOptions options{.global_batch = 8, .update = {.clip_norm = clip_norm}};
     const Plan plan = Named("data", graph, 4, 8);
-    const Representatives few = LowerRepresentatives(graph, plan, options).value();
+    const RepresentativeProgram few = LowerRepresentatives(graph, plan, options).value();
     EXPECT_NEAR(Seconds(Simulate(few, machine)), Seconds(Simulate(Lowered(graph, plan, options), machine)), 1e-6)
         << clip_norm;
   }
@@ -250,7 +249,7 @@ TEST(LowerRepresentatives, HoldOneDeviceOfMany) {
     plan.reduction = reduction;
     return LowerRepresentatives(graph, plan, {.global_batch = devices}).value();
   };
-  const Representatives eight = few_of(8, Reduction::kAllReduce), many = few_of(1024, Reduction::kAllReduce);
+  const RepresentativeProgram eight = few_of(8, Reduction::kAllReduce), many = few_of(1024, Reduction::kAllReduce);
   EXPECT_EQ(eight.program.tasks.size(), many.program.tasks.size());
   EXPECT_EQ(many.program.device_count, 1024);
   EXPECT_EQ(many.stands_for[0].size(), 1024u);
@@ -261,7 +260,7 @@ TEST(LowerRepresentatives, HoldOneDeviceOfMany) {
   EXPECT_DOUBLE_EQ(Seconds(of_few), Seconds(of_whole));
   const auto bytes = static_cast<double>(of_whole->devices[7].peak_memory_bytes);
   EXPECT_NEAR(static_cast<double>(of_few->devices[7].peak_memory_bytes), bytes, 0.01 * bytes);
-  const Representatives mastered = few_of(8, Reduction::kMaster);
+  const RepresentativeProgram mastered = few_of(8, Reduction::kMaster);
   EXPECT_THAT(mastered.stands_for[0], ::testing::ElementsAre(0)) << "the master updates for all";
   EXPECT_THAT(mastered.stands_for[1], ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7));
 }

@@ -42,12 +42,11 @@ TEST(Builder, NumbersCollectivesAndListsMembersInGroupOrder) {
   EXPECT_EQ(std::get<Collective>(program.tasks[3].what).instance, 1);
 }
 
-TEST(Program, RootOfFollowsViewsAndMembers) {
+TEST(Program, RootOfAMemberIsItsBucket) {
   Program program = TwoColumns();
   const BufferId bucket = FindBuffer(program, "bucket0").id;
   EXPECT_EQ(RootOf(program, FindBuffer(program, "bucket0.fc.w").id), bucket);
   EXPECT_EQ(RootOf(program, bucket), bucket);
-  EXPECT_EQ(RootOf(program, FindBuffer(program, "conv.y").id), FindBuffer(program, "conv.whole").id);
 }
 
 TEST(Program, LaneOrderIsTheSubsequenceOfTheLane) {

@@ -94,12 +94,10 @@ TEST(DeriveDependencies, PartsThatOneTaskWritesAreOneWhereTheyAdjoin) {
   EXPECT_THAT(found.within[rewrites.value], ElementsAre(all, parts)) << "two parts cover what was read before";
 }
 
-TEST(DeriveDependencies, ViewsMeetInTheirRoot) {
+TEST(DeriveDependencies, BoxesMeetWhereTheyShareAnElement) {
   Tasks t;
   const BufferId x = t.Buffer({4, 8});
-  const BufferId right = t.b.AddView(x, "right", {{0, 4}, {4, 4}});
-  const BufferId low_right = t.b.AddView(right, "low right", {{2, 0}, {2, 4}});
-  const TaskId write = t.Add({t.b.Write(low_right)});
+  const TaskId write = t.Add({{x, {{2, 4}, {2, 4}}, Access::kWrite}});
   const TaskId apart = t.Add({{x, {{0, 4}, {2, 4}}, Access::kRead}});
   const TaskId touching = t.Add({{x, {{3, 7}, {1, 1}}, Access::kRead}});
   const Dependencies found = DeriveDependencies(t.Build());

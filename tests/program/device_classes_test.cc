@@ -14,15 +14,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int kDevices = 3, kBuffers = 6, kTasks = 3;
+constexpr int kDevices = 3, kBuffers = 5, kTasks = 3;
 
-// Three devices that do alike: on each a tensor, a view of it and a bucket of two; three tasks on two lanes.
+// Three devices that do alike: on each two tensors and a bucket of two; three tasks on two lanes.
 Program Alike() {
   Builder b("alike", Mode::kTrain, 1, DType::kF32, {{"data", kDevices}});
-  std::vector<BufferId> x(kDevices), view(kDevices), y(kDevices);
+  std::vector<BufferId> x(kDevices), y(kDevices);
   for (int d = 0; d < kDevices; ++d) {
     x[d] = b.AddBuffer(d, "x", DType::kF32, {8});
-    view[d] = b.AddView(x[d], "view", {{0}, {4}});
     y[d] = b.AddBuffer(d, "y", DType::kF32, {8});
     b.AddBucket({.device = d,
                  .name = "bucket",
@@ -33,7 +32,10 @@ Program Alike() {
   }
   for (int d = 0; d < kDevices; ++d) b.AddCompute(d, Lane::kCopy, Load{0}, {b.Write(x[d])}, {}, {});
   for (int d = 0; d < kDevices; ++d) b.AddCompute(d, Lane::kCompute, Copy{}, {b.Read(x[d]), b.Write(y[d])}, {}, {});
-  for (int d = 0; d < kDevices; ++d) b.AddCompute(d, Lane::kCompute, Copy{}, {b.Read(view[d]), b.Write(view[d])}, {}, {});
+  for (int d = 0; d < kDevices; ++d) {
+    const Region half = {{0}, {4}};
+    b.AddCompute(d, Lane::kCompute, Copy{}, {{x[d], half, Access::kRead}, {y[d], half, Access::kWrite}}, {}, {});
+  }
   Program program = std::move(b).Build();
   for (int d = 0; d < kDevices; ++d) program.tasks[kDevices + d].waits = {TaskId{d}};
   return program;
@@ -49,9 +51,9 @@ TEST(DeviceClasses, DevicesThatDoAlikeAreOneClass) {
   TaskOf(program, 1, 2).what = Compute{Sum{}};
   TaskOf(program, 1, 2).from.layer = "other";
   const DeviceClasses classes(program);
-  EXPECT_EQ(classes.FirstOf(1), 0);
-  EXPECT_EQ(classes.FirstOf(2), 0);
-  EXPECT_TRUE(classes.IsFirst(0));
+  EXPECT_EQ(classes.RepresentativeOf(1), 0);
+  EXPECT_EQ(classes.RepresentativeOf(2), 0);
+  EXPECT_TRUE(classes.IsRepresentative(0));
   EXPECT_THAT(classes.TasksOf(1), ElementsAre(TaskId{1}, TaskId{4}, TaskId{7}));
   EXPECT_EQ(classes.PairOf(TaskId{7}, 0), TaskId{6});
   EXPECT_EQ(classes.PairOf(BufferId{kBuffers + 2}, 2), BufferId{2 * kBuffers + 2});
@@ -70,8 +72,8 @@ TEST_P(DeviceClassesTell, ADeviceThatDiffersFromTheOthers) {
   Program program = Alike();
   GetParam().make(program);
   const DeviceClasses classes(program);
-  EXPECT_TRUE(classes.IsFirst(1));
-  EXPECT_EQ(classes.FirstOf(2), 0);
+  EXPECT_TRUE(classes.IsRepresentative(1));
+  EXPECT_EQ(classes.RepresentativeOf(2), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -81,22 +83,17 @@ INSTANTIATE_TEST_SUITE_P(
         Difference{"shape", [](Program& p) { BufferOf(p, 1, 0).shape = {9}; }},
         Difference{"lifetime", [](Program& p) { BufferOf(p, 1, 0).lifetime = Lifetime::kPersistent; }},
         Difference{"slots", [](Program& p) { BufferOf(p, 1, 0).slots = 2; }},
-        Difference{"storage",
-                   [](Program& p) {
-                     BufferOf(p, 1, 2).storage = BoxView{BufferOf(p, 1, 0).id, {{0}, {8}}};
-                   }},
-        Difference{"view_of_another", [](Program& p) { std::get<BoxView>(BufferOf(p, 1, 1).storage).parent.value += 2; }},
-        Difference{"box_of_view", [](Program& p) { std::get<BoxView>(BufferOf(p, 1, 1).storage).region.offset = {4}; }},
-        Difference{"parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 3).storage).held_parts = 1; }},
-        Difference{"all_parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 3).storage).parts = 4; }},
-        Difference{"first_part", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 3).storage).first_part = 1; }},
-        Difference{"equal_parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 3).storage).equal_parts ^= true; }},
+        Difference{"storage", [](Program& p) { BufferOf(p, 1, 3).storage = Root{}; }},
+        Difference{"parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 2).storage).held_parts = 1; }},
+        Difference{"all_parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 2).storage).parts = 4; }},
+        Difference{"first_part", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 2).storage).first_part = 1; }},
+        Difference{"equal_parts", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 2).storage).equal_parts ^= true; }},
         Difference{"bucket_of_member",
-                   [](Program& p) { std::get<BucketMember>(BufferOf(p, 1, 4).storage).bucket.value += 1; }},
-        Difference{"members", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 3).storage).members.pop_back(); }},
-        Difference{"member", [](Program& p) { std::get<BucketMember>(BufferOf(p, 1, 4).storage).index = 1; }},
+                   [](Program& p) { std::get<BucketMember>(BufferOf(p, 1, 3).storage).bucket.value += 1; }},
+        Difference{"members", [](Program& p) { std::get<Bucket>(BufferOf(p, 1, 2).storage).members.pop_back(); }},
+        Difference{"member", [](Program& p) { std::get<BucketMember>(BufferOf(p, 1, 3).storage).index = 1; }},
         Difference{"lane", [](Program& p) { TaskOf(p, 1, 2).lane = Lane::kCopy; }},
-        Difference{"buffer", [](Program& p) { TaskOf(p, 1, 2).uses[0].buffer = BufferOf(p, 1, 2).id; }},
+        Difference{"buffer", [](Program& p) { TaskOf(p, 1, 2).uses[0].buffer = BufferOf(p, 1, 1).id; }},
         Difference{"box", [](Program& p) { TaskOf(p, 1, 2).uses[0].region.size = {3}; }},
         Difference{"access", [](Program& p) { TaskOf(p, 1, 2).uses[1].access = Access::kAccumulate; }},
         Difference{"uses", [](Program& p) { TaskOf(p, 1, 2).uses.pop_back(); }},
@@ -112,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(DeviceClasses, ApartEachIsTheFirstOfItsOwn) {
   const DeviceClasses classes = DeviceClasses::EachApart(Alike());
-  for (int d = 0; d < kDevices; ++d) EXPECT_TRUE(classes.IsFirst(d));
+  for (int d = 0; d < kDevices; ++d) EXPECT_TRUE(classes.IsRepresentative(d));
 }
 
 }  // namespace

@@ -280,27 +280,18 @@ void Mutator::ChangeShape(Program& program) {
   }
 }
 
-// A view of another buffer, or memory of its own.
+// Memory of its own, or a member of some bucket.
 void Mutator::ChangeStorage(Program& program) {
   Buffer& buffer = AnyOf(program.buffers);
   if (OneIn(3)) {
     buffer.storage = Root{};
     return;
   }
-  std::vector<BufferId> parents;
+  std::vector<BufferId> buckets;
   for (const Buffer& other : program.buffers) {
-    if (other.id < buffer.id && other.device == buffer.device && other.dtype == buffer.dtype &&
-        other.shape.size() == buffer.shape.size()) {
-      parents.push_back(other.id);
-    }
+    if (other.device == buffer.device && std::holds_alternative<Bucket>(other.storage)) buckets.push_back(other.id);
   }
-  if (parents.empty()) return;
-  BoxView view{AnyOf(parents), Region::Whole(buffer.shape)};
-  const Shape& inside = program.buffer(view.parent).shape;
-  for (size_t d = 0; d < inside.size(); ++d) {
-    if (inside[d] > buffer.shape[d]) view.region.offset[d] = static_cast<int64_t>(Any(inside[d] - buffer.shape[d] + 1));
-  }
-  buffer.storage = std::move(view);
+  if (!buckets.empty()) buffer.storage = BucketMember{AnyOf(buckets), static_cast<int>(Any(2))};
 }
 
 void Mutator::ChangeLifetime(Program& program) {

@@ -18,7 +18,7 @@ const Shape kMetricsShape = {kMetricCount};
 
 // The buffers of one of the two columns.
 struct Column {
-  BufferId images, labels, label_count, scalars, whole, y, dwhole, flat, logits, p, metrics, dlogits, dflat, dy, flags;
+  BufferId images, labels, label_count, scalars, whole, dwhole, flat, logits, p, metrics, dlogits, dflat, dy, flags;
   BufferId weights, gradients, momenta;  // buckets
   std::vector<BufferId> w, dw, v;        // members: conv.w, conv.b, fc.w
 };
@@ -45,7 +45,6 @@ class TwoColumnsMaker {
     c.labels = b_.AddBuffer(d, "labels", DType::kI32, {2});
     c.scalars = b_.AddBuffer(d, "scalars", DType::kF64, kScalarsShape);
     c.whole = b_.AddBuffer(d, "conv.whole", DType::kF32, {2, 4, 2, 2});
-    c.y = b_.AddView(c.whole, "conv.y", {{0, 2 * d, 0, 0}, {2, 2, 2, 2}});
     c.dwhole = b_.AddBuffer(d, "conv.dwhole", DType::kF32, {2, 4, 2, 2});
     c.flat = b_.AddBuffer(d, "flat", DType::kF32, {2, 16});
     c.logits = b_.AddBuffer(d, "logits", DType::kF32, {2, 3});
@@ -59,6 +58,11 @@ class TwoColumnsMaker {
     c.gradients = AddBucket(d, "bucket0.gradient", Lifetime::kStep, c.w, c.dw);
     c.momenta = AddBucket(d, "bucket0.momentum", Lifetime::kPersistent, c.w, c.v);
     c.label_count = b_.AddBuffer(d, "label_count", DType::kF64, {1});
+  }
+
+  // The channels that device `d` makes of an image of all.
+  static BufferUse Columns(BufferId whole, int d, Access access) {
+    return {whole, {{0, 2 * d, 0, 0}, {2, 2, 2, 2}}, access};
   }
 
   BufferId AddBucket(int d, const std::string& name, Lifetime lifetime, const std::vector<BufferId>& layout_as,
@@ -119,12 +123,12 @@ class TwoColumnsMaker {
     Add(d, Lane::kCopy, Load{1}, {b_.Write(c.labels)}, "labels", Pass::kInput);
     Add(d, Lane::kCopy, Load{2}, {b_.Write(c.scalars)}, "scalars", Pass::kInput);
     Add(d, kCompute, ConvForward{.window = {3, 3}, .bias = true, .relu = true},
-        {b_.Read(c.images), b_.Read(c.w[0]), b_.Read(c.w[1]), b_.Write(c.y)}, "conv", Pass::kForward);
+        {b_.Read(c.images), b_.Read(c.w[0]), b_.Read(c.w[1]), Columns(c.whole, d, Access::kWrite)}, "conv", Pass::kForward);
   }
 
   Member Side(int d) {
     const Column& c = columns_[d];
-    return {{b_.Read(c.y), {c.whole, {{0, 2 - 2 * d, 0, 0}, {2, 2, 2, 2}}, Access::kWrite}}, {.bytes_sent = 64}};
+    return {{Columns(c.whole, d, Access::kRead), Columns(c.whole, 1 - d, Access::kWrite)}, {.bytes_sent = 64}};
   }
 
   void RestOfForwardAndBackward(int d) {
@@ -141,9 +145,8 @@ class TwoColumnsMaker {
     Add(d, kCompute, FullyConnectedBackwardData{}, {b_.Read(c.dlogits), b_.Read(c.w[2]), b_.Write(c.dflat)}, "fc",
         Pass::kBackward);
     Add(d, kCompute, Copy{}, {b_.Read(c.dflat), b_.Write(c.dwhole)}, "flatten", Pass::kBackward);
-    const BufferUse dcolumn{c.dwhole, {{0, 2 * d, 0, 0}, {2, 2, 2, 2}}, Access::kRead};
-    Add(d, kCompute, ActivationBackward{Activation::kRelu}, {b_.Read(c.y), dcolumn, b_.Write(c.dy)}, "conv",
-        Pass::kBackward);
+    const BufferUse y = Columns(c.whole, d, Access::kRead), dcolumn = Columns(c.dwhole, d, Access::kRead);
+    Add(d, kCompute, ActivationBackward{Activation::kRelu}, {y, dcolumn, b_.Write(c.dy)}, "conv", Pass::kBackward);
     Add(d, kCompute, ConvBackwardWeights{.window = {3, 3}, .bias = true},
         {b_.Read(c.images), b_.Read(c.dy), b_.Write(c.dw[0]), b_.Write(c.dw[1])}, "conv", Pass::kBackward);
   }

@@ -38,18 +38,6 @@ const Breakage kStructure[] = {
        FindBuffer(p, "flat").shape = {-1, 2};
      }},
     {"negative_work", "structure", "work", [](Program& p) { p.tasks[0].work.flops = -1; }},
-    {"view_outside", "structure", "is the box",
-     [](Program& p) { std::get<BoxView>(FindBuffer(p, "conv.y").storage).region.offset[1] = 3; }},
-    {"view_of_itself", "structure", "smaller id",
-     [](Program& p) {
-       Buffer& y = FindBuffer(p, "conv.y");
-       std::get<BoxView>(y.storage).parent = y.id;
-     }},
-    {"view_of_bucket", "structure", "view of a bucket",
-     [](Program& p) {
-       FindBuffer(p, "finite", 1).storage = BoxView{FindBuffer(p, "bucket0").id, Region::Whole({2})};
-     }},
-    {"view_type", "structure", "differs from its parent", [](Program& p) { FindBuffer(p, "conv.y").dtype = DType::kF64; }},
     {"member_list", "structure", "member",
      [](Program& p) {
        std::swap(std::get<Bucket>(FindBuffer(p, "bucket0").storage).members[0],
@@ -65,15 +53,6 @@ const Breakage kStructure[] = {
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0.momentum").storage).held_parts = 1; }},
     {"member_of_parts_not_held", "structure", "holds only parts",
      [](Program& p) { std::get<Bucket>(FindBuffer(p, "bucket0").storage).held_parts = 1; }},
-    {"views_of_views", "structure", "more than 64 deep",
-     [](Program& p) {
-       for (int i = 0; i < 64; ++i) {
-         Buffer view = FindBuffer(p, "conv.y");
-         std::get<BoxView>(view.storage) = {i == 0 ? view.id : p.buffers.back().id, Region::Whole(view.shape)};
-         view.id = view.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};
-         p.buffers.push_back(view);
-       }
-     }},
     {"layout_as", "structure", "layout", [](Program& p) { FindBuffer(p, "flat").layout_as = FindBuffer(p, "labels").id; }},
     {"persistent_name", "structure", "only persistent buffer",
      [](Program& p) { FindBuffer(p, "bucket0.conv.b").name = "bucket0.conv.w"; }},

@@ -91,18 +91,5 @@ TEST(VerifyTime, GrowsWithTheNumberOfBoxesThatATensorIsCutInto) {
   EXPECT_LT(seconds_many, 8 * seconds_few + 0.01);
 }
 
-TEST(VerifyTime, GrowsWithTheNumberOfViewsAlone) {
-  const auto text_of = [](int count) {
-    std::string text = "program views eval batch=1 dtype=f32\nbuffer 0 d0 step f32 [2] \"v\"\n";
-    for (int i = 1; i < count; ++i) absl::StrAppend(&text, "buffer ", i, " d0 step f32 [2] \"v\" view ", i - 1, "[0:2]\n");
-    return text;
-  };
-  const std::string few = text_of(4000), many = text_of(16000);
-  EXPECT_THAT(std::string(Parse(many).status().message()), HasSubstr("more than 64 deep"));
-  EXPECT_TRUE(Parse(text_of(65)).ok());
-  const double seconds_few = Seconds([&] { (void)Parse(few); }), seconds_many = Seconds([&] { (void)Parse(many); });
-  EXPECT_LT(seconds_many, 10 * seconds_few);
-}
-
 }  // namespace
 }  // namespace colonnade::program

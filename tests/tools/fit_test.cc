@@ -20,7 +20,7 @@ engine::Machine WithSteps(int in_flight, int devices = 1) {
   return machine;
 }
 
-MeasuredStep Measured(const program::Representatives& program, double seconds, const std::string& name = "1") {
+MeasuredStep Measured(const program::RepresentativeProgram& program, double seconds, const std::string& name = "1") {
   return {name, "lenet", 64, &program, seconds};
 }
 
@@ -33,7 +33,7 @@ std::string ErrorOf(engine::Machine machine, const std::vector<MeasuredStep>& st
 }
 
 TEST(FitTo, WhatIsLeftOfAStepIsTheHosts) {
-  const program::Representatives program = MovesBytes(4'000'000);  // 4 ms
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);  // 4 ms
   engine::Machine machine = WithSteps(1);
   machine.step_sec.value = 0.5;  // of an earlier fit
   const absl::StatusOr<Fit> fit = FitTo(machine, {Measured(program, 0.010)});
@@ -48,7 +48,7 @@ TEST(FitTo, WhatIsLeftOfAStepIsTheHosts) {
 }
 
 TEST(FitTo, KernelsBecomeFasterWhereTheyAloneTakeLonger) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = WithSteps(1);
   const absl::StatusOr<Fit> fit = FitTo(machine, {Measured(program, 0.003)});
   ASSERT_TRUE(fit.ok()) << fit.status();
@@ -58,7 +58,7 @@ TEST(FitTo, KernelsBecomeFasterWhereTheyAloneTakeLonger) {
 }
 
 TEST(FitTo, KernelsBecomeSlowerWhereTheHostIsHidden) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = WithSteps(2);
   machine.step_sec.value = 0.001;  // under the kernels
   const absl::StatusOr<Fit> fit = FitTo(machine, {Measured(program, 0.010)});
@@ -68,7 +68,7 @@ TEST(FitTo, KernelsBecomeSlowerWhereTheHostIsHidden) {
 }
 
 TEST(FitKernels, LeavesTheHostsPart) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = WithSteps(1);
   machine.step_sec.value = 0.002;
   const absl::StatusOr<double> factor = FitKernels(machine, Measured(program, 0.008));
@@ -78,7 +78,7 @@ TEST(FitKernels, LeavesTheHostsPart) {
 }
 
 TEST(FitTo, TwoStepsGiveBothNumbers) {
-  const program::Representatives four = MovesBytes(4'000'000), two = MovesBytes(2'000'000);
+  const program::RepresentativeProgram four = MovesBytes(4'000'000), two = MovesBytes(2'000'000);
   engine::Machine machine = WithSteps(1);
   // host + 4 f = 10, host + 2 f = 6.
   const absl::StatusOr<Fit> fit = FitTo(machine, {Measured(four, 0.010), Measured(two, 0.006, "2")});
@@ -89,7 +89,7 @@ TEST(FitTo, TwoStepsGiveBothNumbers) {
 }
 
 TEST(FitTo, AStepInHalfPrecisionCannotBeRepeatedFromTheProfile) {
-  program::Representatives program = MovesBytes(4'000'000);
+  program::RepresentativeProgram program = MovesBytes(4'000'000);
   program.program.dtype = program::DType::kBF16;
   engine::Machine machine = WithSteps(1);
   ASSERT_TRUE(FitTo(machine, {Measured(program, 0.010)}).ok());
@@ -98,7 +98,7 @@ TEST(FitTo, AStepInHalfPrecisionCannotBeRepeatedFromTheProfile) {
 }
 
 TEST(FitTo, MemoryStaysBelowItsPeak) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = WithSteps(1);
   machine.peak_memory_bytes_per_sec.value = 1.1e9;
   EXPECT_THAT(ErrorOf(machine, {Measured(program, 0.003)}), HasSubstr("row 1 takes 3 ms"));
@@ -107,8 +107,8 @@ TEST(FitTo, MemoryStaysBelowItsPeak) {
 }
 
 TEST(FitTo, SaysWhatNoFactorGives) {
-  const program::Representatives sends = MovesBytes(1'000'000, 5'000'000), four = MovesBytes(4'000'000),
-                                 two = MovesBytes(2'000'000);
+  const program::RepresentativeProgram sends = MovesBytes(1'000'000, 5'000'000), four = MovesBytes(4'000'000),
+                                       two = MovesBytes(2'000'000);
   EXPECT_THAT(ErrorOf(WithSteps(2, 2), {Measured(sends, 0.003)}),
               HasSubstr("fit: row 1 takes 3 ms, but transfers and the host alone take 5 on machine test"));
   EXPECT_THAT(
@@ -119,11 +119,11 @@ TEST(FitTo, SaysWhatNoFactorGives) {
               HasSubstr("row 2 takes 11 ms beside row 1, and machine test can have 5 to "));
 }
 
-TEST(RefitOf, RepeatsTheFitThatTheProfileStates) {
+TEST(MakeRefit, RepeatsTheFitThatTheProfileStates) {
   engine::Machine machine = WithSteps(1);
-  EXPECT_EQ(*RefitOf(machine), nullptr);
+  EXPECT_EQ(*MakeRefit(machine), nullptr);
   machine.fitted_to = {.model = "lenet", .batch = 8, .step_sec = 2};
-  const absl::StatusOr<Refit> refit = RefitOf(machine);
+  const absl::StatusOr<Refit> refit = MakeRefit(machine);
   ASSERT_TRUE(refit.ok()) << refit.status();
   engine::Machine slow = machine, fast = machine;
   slow.memory_bytes_per_sec.value /= 2;
@@ -132,7 +132,7 @@ TEST(RefitOf, RepeatsTheFitThatTheProfileStates) {
   EXPECT_LT(slow.step_sec.value, fast.step_sec.value);
   EXPECT_GT(slow.step_sec.value, 0);
   machine.fitted_to.model = "lenat";
-  EXPECT_THAT(std::string(RefitOf(machine).status().message()), HasSubstr("did you mean \"lenet\"?"));
+  EXPECT_THAT(std::string(MakeRefit(machine).status().message()), HasSubstr("did you mean \"lenet\"?"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDraws = 2000;
 
-DrawnSteps Drawn(const engine::Machine& machine, std::vector<const program::Representatives*> programs,
+DrawnSteps Drawn(const engine::Machine& machine, std::vector<const program::RepresentativeProgram*> programs,
                  const Refit& refit = nullptr, uint64_t seed = 1) {
   absl::StatusOr<DrawnSteps> drawn = DrawSteps(machine, programs, refit, {.draws = kDraws, .seed = seed});
   EXPECT_TRUE(drawn.ok()) << drawn.status();
@@ -21,7 +21,7 @@ DrawnSteps Drawn(const engine::Machine& machine, std::vector<const program::Repr
 }
 
 TEST(DrawSteps, ReachFromTheFifthToTheNinetyFifthPercentile) {
-  const program::Representatives program = MovesBytes(4'000'000);  // 4 ms
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);  // 4 ms
   engine::Machine machine = CertainMachine(1);
   machine.memory_bytes_per_sec.within = 2;
   const Interval interval = Drawn(machine, {&program}).Of(0);
@@ -31,7 +31,7 @@ TEST(DrawSteps, ReachFromTheFifthToTheNinetyFifthPercentile) {
 }
 
 TEST(DrawSteps, CountHowOftenAnOrderHolds) {
-  const program::Representatives computes = MovesBytes(4'000'000), sends = MovesBytes(1'000'000, 5'000'000);
+  const program::RepresentativeProgram computes = MovesBytes(4'000'000), sends = MovesBytes(1'000'000, 5'000'000);
   engine::Machine machine = CertainMachine(2);
   machine.memory_bytes_per_sec.within = 2;
   const DrawnSteps drawn = Drawn(machine, {&computes, &sends});
@@ -44,7 +44,7 @@ TEST(DrawSteps, CountHowOftenAnOrderHolds) {
 }
 
 TEST(DrawSteps, RefitEachDraw) {
-  const program::Representatives whole = MovesBytes(4'000'000), half = MovesBytes(2'000'000);
+  const program::RepresentativeProgram whole = MovesBytes(4'000'000), half = MovesBytes(2'000'000);
   engine::Machine machine = CertainMachine(1);
   machine.steps_in_flight = 1;
   machine.memory_bytes_per_sec.within = 2;
@@ -58,7 +58,7 @@ TEST(DrawSteps, RefitEachDraw) {
 }
 
 TEST(DrawSteps, LeaveOutWhatCannotBeRefitted) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = CertainMachine(1);
   machine.memory_bytes_per_sec.within = 2;
   const Refit faster_only = [](engine::Machine& drawn) {
@@ -70,7 +70,7 @@ TEST(DrawSteps, LeaveOutWhatCannotBeRefitted) {
 }
 
 TEST(DrawSteps, AreNoneOfACertainProfileAndAHundredOfOthers) {
-  const program::Representatives program = MovesBytes(4'000'000);
+  const program::RepresentativeProgram program = MovesBytes(4'000'000);
   engine::Machine machine = CertainMachine(1);
   EXPECT_EQ(Drawn(machine, {&program}).draws(), 0);
   machine.memory_bytes_per_sec.within = 2;

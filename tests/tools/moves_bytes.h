@@ -7,14 +7,14 @@
 
 #include "engine/machine.h"
 #include "program/builder.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
 
 namespace colonnade::tools {
 
 // One task that moves `compute_bytes` through the memory of the first device, and behind it, if `sent_bytes` is above 0, one
 // transfer to the second.
-inline program::Representatives MovesBytes(int64_t compute_bytes, int64_t sent_bytes = 0) {
+inline program::RepresentativeProgram MovesBytes(int64_t compute_bytes, int64_t sent_bytes = 0) {
   const int devices = sent_bytes > 0 ? 2 : 1;
   program::Builder builder("bytes", program::Mode::kTrain, 1, program::DType::kF32, {{"data", devices}});
   const program::BufferId x = builder.AddBuffer(0, "x", program::DType::kF32, {compute_bytes / 4});

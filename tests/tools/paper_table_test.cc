@@ -54,16 +54,16 @@ std::vector<Row> MeasuredRows() {
 
 using Change = std::function<void(partition::Plan&)>;
 
-program::Representatives Lowered(const Row& row, const Machine& machine, const Change& change = nullptr) {
+program::RepresentativeProgram Lowered(const Row& row, const Machine& machine, const Change& change = nullptr) {
   absl::StatusOr<partition::Plan> plan = PlanOfRow(row, Alexnet(), machine);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (change) change(*plan);
-  absl::StatusOr<program::Representatives> program = LowerRow(row, Alexnet(), machine, *plan);
+  absl::StatusOr<program::RepresentativeProgram> program = LowerRow(row, Alexnet(), machine, *plan);
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }
 
-double SecondsOf(const program::Representatives& program, const Machine& machine) {
+double SecondsOf(const program::RepresentativeProgram& program, const Machine& machine) {
   absl::StatusOr<engine::Simulation> simulation = engine::Simulate(program, machine);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
   return absl::ToDoubleSeconds(simulation->step);
@@ -72,7 +72,7 @@ double SecondsOf(const program::Representatives& program, const Machine& machine
 // The paper's rows, lowered; the profile is fitted to those that are named.
 struct Rows {
   std::vector<Row> rows = MeasuredRows();
-  std::vector<program::Representatives> programs;
+  std::vector<program::RepresentativeProgram> programs;
 
   explicit Rows(const Machine& machine, const Change& change = nullptr) {
     for (const Row& row : rows) programs.push_back(Lowered(row, machine, change));

@@ -142,7 +142,7 @@ TEST(LowerRow, ComputesInTheTypeOfTheRow) {
     const engine::Machine machine = *OpenMachine("dgx1-v100");
     const absl::StatusOr<partition::Plan> plan = PlanOfRow(row, lenet, machine);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const absl::StatusOr<program::Representatives> program = LowerRow(row, lenet, machine, *plan);
+    const absl::StatusOr<program::RepresentativeProgram> program = LowerRow(row, lenet, machine, *plan);
     ASSERT_TRUE(program.ok()) << program.status();
     EXPECT_EQ(program->program.dtype, dtype);
   }

@@ -1,4 +1,4 @@
-#include "engine/stand_ins.h"
+#include "engine/represented_devices.h"
 
 #include <algorithm>
 #include <variant>
@@ -7,12 +7,12 @@ namespace colonnade::engine {
 
 using program::Task;
 
-absl::Span<const int> StandIns::DoneBy(const Task& task) const {
+absl::Span<const int> RepresentedDevices::DoneBy(const Task& task) const {
   if (representatives_ == nullptr || StoresForAll(task)) return absl::MakeConstSpan(&task.device, 1);
   return representatives_->stands_for[task.device];
 }
 
-const StandIns::Devices& StandIns::TakingPartIn(const Task& task) {
+const RepresentedDevices::Devices& RepresentedDevices::TakingPartIn(const Task& task) {
   Devices own = {task.device};
   if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) own = InMemberOrder(task.device, exchange->peer);
   if (const auto* collective = std::get_if<program::Collective>(&task.what)) own = program_.groups[collective->group];
@@ -24,17 +24,17 @@ const StandIns::Devices& StandIns::TakingPartIn(const Task& task) {
   return known->second;
 }
 
-absl::Span<const StandIns::Devices> StandIns::MeetingsLike(const Devices& devices) const {
+absl::Span<const RepresentedDevices::Devices> RepresentedDevices::MeetingsLike(const Devices& devices) const {
   if (representatives_ == nullptr) return absl::MakeConstSpan(&devices, 1);
   return representatives_->alike.at(devices);
 }
 
-StandIns::Devices StandIns::InMemberOrder(int device, int peer) const {
+RepresentedDevices::Devices RepresentedDevices::InMemberOrder(int device, int peer) const {
   if (representatives_ == nullptr || representatives_->alike.contains({device, peer})) return {device, peer};
   return {peer, device};
 }
 
-double StandIns::TaskCount() const {
+double RepresentedDevices::TaskCount() const {
   if (representatives_ == nullptr) return static_cast<double>(program_.tasks.size());
   double count = 0;
   for (const Task& task : program_.tasks) {
@@ -44,7 +44,7 @@ double StandIns::TaskCount() const {
   return count;
 }
 
-bool StandIns::StoresForAll(const Task& task) const {
+bool RepresentedDevices::StoresForAll(const Task& task) const {
   const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
   if (store == nullptr) return false;
   const program::Output::Kind kind = program_.outputs[store->output].kind;

@@ -1,4 +1,4 @@
-#include "engine/device_kinds.h"
+#include "engine/device_group_classes.h"
 
 #include <utility>
 
@@ -40,7 +40,7 @@ class Description {
 
 }  // namespace
 
-int DeviceKinds::Of(const std::vector<int>& devices) {
+int DeviceGroupClasses::ClassOf(const std::vector<int>& devices) {
   std::vector<std::pair<int, double>> classes;
   for (int device : devices) classes.emplace_back(routes_.ClassOf(device), slowness_[device]);
   const auto [known, is_new] = by_classes_.try_emplace(std::move(classes), 0);
@@ -49,7 +49,7 @@ int DeviceKinds::Of(const std::vector<int>& devices) {
 }
 
 // Devices of one class have like routes, so the first two of each class stand for the others.
-std::vector<double> DeviceKinds::Describe(const std::vector<int>& devices) const {
+std::vector<double> DeviceGroupClasses::Describe(const std::vector<int>& devices) const {
   Description description(routes_);
   std::map<int, int> numbered;     // classes, by their first use
   std::vector<int> first, second;  // by number of a class; of a class with one member its second is its first

@@ -1,4 +1,4 @@
-#include "partition/first_alike.h"
+#include "partition/representative_positions.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -30,8 +30,11 @@ class Numbers {
 
 class Classifier {
  public:
-  Classifier(const Lowering& lowering, const KindOfDevices& kind_of_devices)
-      : lowering_(lowering), kind_of_devices_(kind_of_devices), mesh_(lowering.plan.mesh), kinds_(mesh_.device_count(), 0) {}
+  Classifier(const Lowering& lowering, const GroupClassifier& classify_group)
+      : lowering_(lowering),
+        classify_group_(classify_group),
+        mesh_(lowering.plan.mesh),
+        class_of_(mesh_.device_count(), 0) {}
 
   std::vector<int> Run() {
     DivideByRoots();
@@ -45,8 +48,8 @@ class Classifier {
       }
     }
     std::vector<int> first_of(count_, -1), first;
-    for (size_t p = 0; p < kinds_.size(); ++p) {
-      int& known = first_of[kinds_[p]];
+    for (size_t p = 0; p < class_of_.size(); ++p) {
+      int& known = first_of[class_of_[p]];
       if (known < 0) known = static_cast<int>(p);
       first.push_back(known);
     }
@@ -61,10 +64,10 @@ class Classifier {
     bool operator==(const Slicing&) const = default;
   };
 
-  // Divides each kind by what `mark_of` says of its positions.
+  // Divides each class by what `mark_of` says of its positions.
   void Divide(const std::function<int(int)>& mark_of) {
     Numbers<std::pair<int, int>> numbers;
-    for (size_t p = 0; p < kinds_.size(); ++p) kinds_[p] = numbers[{kinds_[p], mark_of(static_cast<int>(p))}];
+    for (size_t p = 0; p < class_of_.size(); ++p) class_of_[p] = numbers[{class_of_[p], mark_of(static_cast<int>(p))}];
     count_ = numbers.size();
   }
 
@@ -166,8 +169,8 @@ class Classifier {
 
   // Tells each position by what `mark_of` says of its group.
   void DivideByGroups(const GroupOf& group_of, const std::function<int(const std::vector<int>&)>& mark_of) {
-    std::vector<int> marks(kinds_.size(), -1);  // by position
-    for (size_t p = 0; p < kinds_.size(); ++p) {
+    std::vector<int> marks(class_of_.size(), -1);  // by position
+    for (size_t p = 0; p < class_of_.size(); ++p) {
       if (marks[p] >= 0) continue;
       const std::vector<int> group = group_of(static_cast<int>(p));
       const int mark = mark_of(group);
@@ -180,17 +183,17 @@ class Classifier {
     Numbers<std::vector<int>> numbers;
     DivideByGroups(group_of, [&](const std::vector<int>& group) {
       std::vector<int> members;
-      for (int member : group) members.push_back(kinds_[member]);
+      for (int member : group) members.push_back(class_of_[member]);
       return numbers[std::move(members)];
     });
   }
 
   void DivideByMachine(const std::vector<GroupOf>& meetings) {
-    if (kind_of_devices_ == nullptr) return;
+    if (classify_group_ == nullptr) return;
     const auto kind_of = [this](const std::vector<int>& positions) {
       std::vector<int> devices;
       for (int position : positions) devices.push_back(lowering_.plan.device_at(position));
-      return kind_of_devices_(devices);
+      return classify_group_(devices);
     };
     Divide([&](int p) { return kind_of({p}); });
     for (const GroupOf& group_of : meetings) DivideByGroups(group_of, kind_of);
@@ -223,18 +226,18 @@ class Classifier {
   }
 
   const Lowering& lowering_;
-  const KindOfDevices& kind_of_devices_;  // may be absent
+  const GroupClassifier& classify_group_;  // may be absent
   const Mesh& mesh_;
   std::unordered_map<int32_t, const ReshardEntry*> made_by_;
-  std::vector<int> kinds_;      // by position: the number of its kind
+  std::vector<int> class_of_;   // by position: the number of its class
   std::vector<Slicing> known_;  // by which positions have been told apart
   size_t count_ = 1;
 };
 
 }  // namespace
 
-std::vector<int> FirstAlike(const Lowering& lowering, const KindOfDevices& kind_of_devices) {
-  return Classifier(lowering, kind_of_devices).Run();
+std::vector<int> RepresentativePositions(const Lowering& lowering, const GroupClassifier& classify_group) {
+  return Classifier(lowering, classify_group).Run();
 }
 
 }  // namespace colonnade::partition

@@ -1,18 +1,18 @@
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 #include <utility>
 #include <variant>
 
 namespace colonnade::program {
 
-Representatives EachForItself(Program program) {
-  Representatives made{.program = std::move(program), .stands_for = {}, .alike = {}};
+RepresentativeProgram EachForItself(Program program) {
+  RepresentativeProgram made{.program = std::move(program), .stands_for = {}, .alike = {}};
   for (int device = 0; device < made.program.device_count; ++device) made.stands_for.push_back({device});
-  for (const Representatives::Devices& group : made.program.groups) made.alike[group] = {group};
+  for (const RepresentativeProgram::Devices& group : made.program.groups) made.alike[group] = {group};
   for (const Task& task : made.program.tasks) {
     const auto* exchange = std::get_if<Exchange>(&task.what);
     if (exchange == nullptr) continue;
-    const Representatives::Devices pair = {task.device, exchange->peer};
+    const RepresentativeProgram::Devices pair = {task.device, exchange->peer};
     if (task.device < exchange->peer) made.alike[pair] = {pair};
   }
   return made;

@@ -1,6 +1,6 @@
 // Tells devices apart, and groups of them, by how they lie on a machine's links and by how fast they compute.
-#ifndef COLONNADE_ENGINE_DEVICE_KINDS_H_
-#define COLONNADE_ENGINE_DEVICE_KINDS_H_
+#ifndef COLONNADE_ENGINE_DEVICE_GROUP_CLASSES_H_
+#define COLONNADE_ENGINE_DEVICE_GROUP_CLASSES_H_
 
 #include <map>
 #include <utility>
@@ -11,16 +11,16 @@
 
 namespace colonnade::engine {
 
-class DeviceKinds {
+class DeviceGroupClasses {
  public:
-  // Makes the kinds of the devices between which `routes` are, which must outlive the result.
-  DeviceKinds(const Machine& machine, const Routes& routes) : slowness_(machine.Slowness()), routes_(routes) {}
+  // Classifies groups of the devices between which `routes` are, which must outlive the result.
+  DeviceGroupClasses(const Machine& machine, const Routes& routes) : slowness_(machine.Slowness()), routes_(routes) {}
 
   // Returns a number that is equal for groups whose members, one by one, compute as fast and have like routes: those between
   // two members, and between one and the host or the server, pass as many links of the same rates in the same time, and
   // share them as those of the other group do. Links that groups share with each other are not looked at. Takes time in
   // proportion to the members; where it has not seen such a group, also to the square of the classes of devices (Routes).
-  int Of(const std::vector<int>& devices);
+  int ClassOf(const std::vector<int>& devices);
 
  private:
   std::vector<double> Describe(const std::vector<int>& devices) const;
@@ -33,4 +33,4 @@ class DeviceKinds {
 
 }  // namespace colonnade::engine
 
-#endif  // COLONNADE_ENGINE_DEVICE_KINDS_H_
+#endif  // COLONNADE_ENGINE_DEVICE_GROUP_CLASSES_H_

@@ -1,20 +1,20 @@
-// Internal to engine/. For which devices the tasks and meetings of a Program stand, where a few devices stand for all.
-#ifndef COLONNADE_ENGINE_STAND_INS_H_
-#define COLONNADE_ENGINE_STAND_INS_H_
+// Internal to engine/. The devices for which a task or a meeting of a Program stands, where representatives stand for all.
+#ifndef COLONNADE_ENGINE_REPRESENTED_DEVICES_H_
+#define COLONNADE_ENGINE_REPRESENTED_DEVICES_H_
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "program/program.h"
-#include "program/representatives.h"
+#include "program/representative_program.h"
 
 namespace colonnade::engine {
 
-class StandIns {
+class RepresentedDevices {
  public:
-  using Devices = program::Representatives::Devices;
+  using Devices = program::RepresentativeProgram::Devices;
 
   // `representatives` is null where each device stands for itself. Both must outlive the result.
-  StandIns(const program::Program& program, const program::Representatives* representatives)
+  RepresentedDevices(const program::Program& program, const program::RepresentativeProgram* representatives)
       : program_(program), representatives_(representatives) {}
 
   bool each_for_itself() const { return representatives_ == nullptr; }
@@ -34,10 +34,10 @@ class StandIns {
   bool StoresForAll(const program::Task& task) const;
 
   const program::Program& program_;
-  const program::Representatives* const representatives_;
+  const program::RepresentativeProgram* const representatives_;
   absl::flat_hash_map<Devices, Devices> taking_part_;  // by the devices of a meeting, or the one of a computation
 };
 
 }  // namespace colonnade::engine
 
-#endif  // COLONNADE_ENGINE_STAND_INS_H_
+#endif  // COLONNADE_ENGINE_REPRESENTED_DEVICES_H_
