@@ -298,6 +298,14 @@ void Checkpointing::AddLoss(double loss) {
 void Checkpointing::NoteTest(int64_t step, const engine::TestScores& test) {
   tested_step_ = step;
   test_ = test;
+  if (!saves()) return;
+  // The state that the run resumed from: it is saved already, and its checkpoint may lack the test; or it is not in this
+  // folder, and so no later checkpoint is the worse for it.
+  if (resumed() && step == from_.step) {
+    if (step != last_step_) return;
+    const absl::Status stated = folder_->StateTest(step, test);
+    if (!stated.ok()) Warn(absl::StrCat("the test of a checkpoint was not saved with it: ", stated.message()));
+  }
   if (best_test_.has_value() && !engine::IsBetter(test, *best_test_)) return;
   best_test_ = test;
   best_step_ = step;

@@ -50,8 +50,8 @@ class Checkpointing {
   absl::Status MakeRoom(const program::Program& program);
 
   void AddLoss(double loss);  // of each step, since a checkpoint states their mean
-  // What a test of the state after `step` steps found: the checkpoint of that step states it, and one is due where it is the
-  // best so far.
+  // Notes what a test of the state after `step` steps found: the checkpoint of that step states it, also one from which the
+  // run went on, and one is due where it is the best so far.
   void NoteTest(int64_t step, const engine::TestScores& test);
   // Whether one is to be saved now; what has become of the one before is told on stderr.
   bool IsDue(int64_t step);

@@ -14,8 +14,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/definitions.h"
+#include "cli/record.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
+#include "partition/named_plans.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 
@@ -59,6 +61,13 @@ std::vector<std::string> WordsOfValue(const Json& value) {
   return words;
 }
 
+// Whether a record's value of --plan is a name that gives the same plan each time. What a search found depends on more than
+// flags, and a file may have changed: the record holds such a plan itself.
+bool IsNamedPlan(const std::string& plan) {
+  const std::vector<std::string>& names = partition::PlanNames();
+  return std::find(names.begin(), names.end(), plan) != names.end();
+}
+
 // The flags of a record; those that were not given and have no value in it are left out.
 absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file) {
   const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -72,6 +81,8 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text
     CLI::ConfigItem item;
     item.name = name;
     item.inputs = WordsOfValue(value);
+    const bool holds_plan = name == "plan" && value.is_string() && record.contains(kPlanInRecord);
+    if (holds_plan && !IsNamedPlan(value.get<std::string>())) item.inputs = {file};
     items.push_back(std::move(item));
   }
   return items;

@@ -70,6 +70,8 @@ Json FlagsJson(const Flags& flags, const Session& session, const RunFacts& facts
     const bool is_open = flag.values.empty() || (flag.name == "backend" && flag.values[0] == "auto");
     json[flag.name] = is_open && chosen.contains(flag.name) ? chosen[flag.name] : FlagJson(flag);
   }
+  // A plan that was found, though it may come from the record of the run that found it.
+  if (session.plan.name == partition::kAutoPlan) json["plan"] = partition::kAutoPlan;
   return json;
 }
 
@@ -102,7 +104,7 @@ Json RecordJson(const Flags& flags, const Session& session, const RunFacts& fact
           {"data_moments", {{"mean", facts.moments.mean}, {"std", facts.moments.std}}},
           {"seed", flags.seed},
           {"flags", FlagsJson(flags, session, facts)},
-          {"plan_file", Json::parse(partition::PlanToJson(session.plan), nullptr, /*allow_exceptions=*/false)}};
+          {kPlanInRecord, Json::parse(partition::PlanToJson(session.plan), nullptr, /*allow_exceptions=*/false)}};
 }
 
 }  // namespace colonnade::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,12 @@
 #include "cli/network.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "cpu/backend.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/precision.h"
+#include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "tools/host_memory.h"
@@ -29,15 +32,24 @@ namespace {
 
 constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
 
+// The plan that the record of a run holds, as text; nothing where `json` is no record.
+std::optional<std::string> PlanInRecord(const std::string& json) {
+  const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const bool is_record = object.is_object() && object.contains("flags") && object.contains(kPlanInRecord);
+  return is_record ? std::optional(object[kPlanInRecord].dump()) : std::nullopt;
+}
+
 absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
   ASSIGN_OR_RETURN(std::string json, engine::ReadFile(flags.plan, kLargestPlanFile));
-  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(json);
+  const std::optional<std::string> of_record = PlanInRecord(json);
+  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(of_record.value_or(json));
   absl::Status status = plan.status();
   if (status.ok()) status = partition::ValidatePlan(*plan, graph, SamplesAtOnce(flags));
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flags.plan, ": ", status.message()));
   if (plan->name.empty()) plan->name = flags.plan;
   const int devices = plan->mesh.device_count();
-  if (flags.devices != 0 && flags.devices != devices) {
+  const bool may_be_fewer = of_record.has_value() && plan->name == partition::kAutoPlan;  // than the search was given
+  if (flags.devices != 0 && flags.devices != devices && !(may_be_fewer && devices < flags.devices)) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan, flags.devices));
   }

@@ -209,6 +209,10 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
     ASSIGN_OR_RETURN(CheckpointFile file, WriteKind(folder, kind, state, calls));
     manifest.files.push_back(std::move(file));
   }
+  return WriteManifest(folder, manifest, calls);
+}
+
+absl::Status WriteManifest(const std::string& folder, const Manifest& manifest, const FileCalls& calls) {
   const std::string json = ToJson(manifest);
   return ReplaceFile(
       absl::StrCat(folder, "/", kManifestName), [&json](Append append) { return append(json); }, calls);

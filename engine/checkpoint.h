@@ -73,6 +73,9 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state,
                              const FileCalls& calls = FileCalls());
 
+// Replaces the manifest of a checkpoint whose other files are as it says.
+absl::Status WriteManifest(const std::string& folder, const Manifest& manifest, const FileCalls& calls = FileCalls());
+
 // Reads the manifest. NotFound where `folder` holds no checkpoint; InvalidArgument that names file, tensor and place where
 // it is damaged.
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);

@@ -191,6 +191,14 @@ absl::Status CheckpointFolder::Save(const Manifest& manifest, const StateCopy& s
   return status;
 }
 
+absl::Status CheckpointFolder::StateTest(int64_t step, const TestScores& test) {
+  RETURN_IF_ERROR(KeepLocked());
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(PathOf(step)));
+  if (manifest.test == test) return absl::OkStatus();
+  manifest.test = test;
+  return WriteManifest(PathOf(step), manifest, calls_);
+}
+
 // The manifest goes first, for good, so that what is left at any moment is a checkpoint or is none. Files of others stay.
 absl::Status CheckpointFolder::Remove(int64_t step) {
   const std::string folder = PathOf(step), manifest = absl::StrCat(folder, "/", kManifestName);

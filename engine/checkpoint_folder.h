@@ -47,6 +47,8 @@ class CheckpointFolder {
   // and those of other steps are untouched. DataLoss, and nothing is touched, where the folder was made anew since Open:
   // what is there now is another's.
   absl::Status Save(const Manifest& manifest, const StateCopy& state);
+  // Makes the checkpoint of `step`, which is there, state what a test of it found.
+  absl::Status StateTest(int64_t step, const TestScores& test);
   // Returns the manifest of the best of those that are there: by test, else by training loss; nothing where none tells.
   absl::StatusOr<std::optional<Manifest>> Best() const;
   // Removes those that need not be kept; an error where one could not be, which is no reason not to go on.

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,7 +31,7 @@ std::string Contents(const std::string& path) {
 // The number behind `key` in lines of "key number"; the fallback if there is none.
 int64_t NumberAfter(const std::string& text, absl::string_view key, int64_t fallback) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     int64_t value = 0;
     if (words.size() >= 2 && words[0] == key && absl::SimpleAtoi(words[1], &value)) return value;
   }
@@ -56,11 +57,24 @@ int64_t LeftByGroup(const std::string& folder) {
   return kUnlimited;
 }
 
+// What `ulimit -v` leaves of the addresses of this process.
+int64_t LeftOfAddresses(const std::string& root) {
+  const std::string limits = Contents(root + "/proc/self/limits");
+  for (const absl::string_view line : absl::StrSplit(limits, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t limit = 0;
+    if (!absl::StartsWith(line, "Max address space") || !absl::SimpleAtoi(words[3], &limit)) continue;  // "unlimited"
+    const int64_t used = NumberAfter(Contents(root + "/proc/self/status"), "VmSize:", 0) * 1024;
+    return std::max<int64_t>(0, limit - used);
+  }
+  return kUnlimited;
+}
+
 }  // namespace
 
 int64_t AvailableMemory(const std::string& root) {
   const int64_t kilobytes = NumberAfter(Contents(root + "/proc/meminfo"), "MemAvailable:", -1);
-  int64_t available = kilobytes < 0 ? kUnlimited : kilobytes * 1024;
+  int64_t available = std::min(kilobytes < 0 ? kUnlimited : kilobytes * 1024, LeftOfAddresses(root));
   const std::string groups = Contents(root + "/proc/self/cgroup");
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));  // id:controllers:path

@@ -175,7 +175,7 @@ TEST_F(Checkpointed, ARunThatHasNothingToDoLeavesItsFlagsAsTheyWere) {
 }
 
 TEST_F(Checkpointed, AFolderMayBeNamedWithASlashBehindIt) {
-  TrainSteps(2);
+  ASSERT_EQ(Train(absl::StrCat("--optimizer=pytorch --steps=2 --checkpoint=", Run1())).code, 0);
   const Result r = Train(absl::StrCat("--steps=3 --json --resume=", At(2), "/ --checkpoint=", Run1(), "/"));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(json::parse(r.out)["first_step"], 2);
@@ -206,6 +206,37 @@ TEST_F(Checkpointed, TheBestTestIsSavedAtOnceKeptAndStated) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(json::parse(again.out)["checkpoints"]["saved"], 1);
   EXPECT_THAT(Steps(), ElementsAre(best_step, 19));
+}
+
+TEST_F(Checkpointed, AnUntestedOneFromWhichARunGoesOnGetsItsTestAndMayBeTheBest) {
+  constexpr char kStill[] = "--optimizer=pytorch ";  // without a learning rate nothing moves
+  ASSERT_EQ(Train(absl::StrCat(kStill, "--steps=6 --checkpoint-every=1 --checkpoint=", Run1())).code, 0);
+  std::filesystem::remove_all(At(6));  // the others were not tested
+  const auto shown = [&] { return json::parse(Run(absl::StrCat("checkpoint show --json ", Run1())).out)["checkpoints"]; };
+  ASSERT_TRUE(shown()[1]["test"].is_null());
+  const std::string resume =
+      absl::StrCat(kStill, "--json --resume --checkpoint-every=1000 --checkpoint-keep=1 --checkpoint=", Run1());
+  const Result none = Train(absl::StrCat("--steps=5 ", resume));  // are left
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_EQ(shown()[1]["test"]["loss"], json::parse(none.out)["test"]["loss"]);
+  ExpectAllGood();
+  // Later tests are no better than the one of the state from which the run goes on.
+  std::filesystem::remove_all(At(5));
+  const Result more =
+      Train(absl::StrCat("--steps=7 --lr=1e-30 --allow-change=lr --eval-every=1 --until=top1:0.999 ", resume));
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_THAT(Steps(), ElementsAre(4, 7));
+  EXPECT_EQ(shown()[0]["test"]["loss"], json::parse(more.out)["evaluations"][0]["test"]["loss"]);
+}
+
+// A state that is not saved in the folder makes no later one the worse for it.
+TEST_F(Checkpointed, TheBestOfAFolderIsOneThatIsInIt) {
+  ASSERT_EQ(Train(absl::StrCat("--optimizer=pytorch --steps=2 --checkpoint=", Run1())).code, 0);
+  const Result r = Train(absl::StrCat(
+      "--optimizer=pytorch --steps=5 --lr=1e-30 --allow-change=lr --eval-every=1 --until=top1:0.999 --resume=", Run1(),
+      " --checkpoint-every=1000 --checkpoint-keep=1 --checkpoint=", In("other")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(*engine::CheckpointSteps(In("other")), ElementsAre(3, 5));
 }
 
 TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {

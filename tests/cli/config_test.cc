@@ -123,6 +123,35 @@ TEST_F(Config, ARecordAloneRunsTheSameAgain) {
   }
 }
 
+// What a search finds depends on settings that it chose itself and on the profile, so a record has its plan.
+TEST_F(Config, ARecordHasThePlanThatWasFoundOrThatWasInAFile) {
+  const std::string run =
+      "--model=lenet --data=digits --pad=10 --batch=16 --accumulate=2 --steps=1 --devices=2 --threads-per-device=1 --json ";
+  const auto expect_again = [&](const json& first) {
+    Write("run.json", first.dump());
+    const json again = Train(absl::StrCat("--config=", In("run.json")));
+    EXPECT_EQ(again["losses"], first["losses"]);
+    EXPECT_EQ(again["plan_file"], first["plan_file"]);
+    return again;
+  };
+  json found = Train(run + "--plan=auto --machine=cpu-2core");
+  ASSERT_NE(found["plan_file"]["bucket_bytes"], 1 << 16);
+  found["plan_file"]["bucket_bytes"] = 1 << 16;  // which no search finds
+  found["flags"]["bucket-bytes"] = nullptr;
+  Write("run.json", found.dump());
+  const json taken = Train(absl::StrCat("--config=", In("run.json")));
+  EXPECT_EQ(taken["plan_file"], found["plan_file"]);
+  EXPECT_EQ(taken["flags"]["plan"], "auto");
+  EXPECT_NE(Train(absl::StrCat("--config=", In("run.json"), " --plan=auto"))["plan_file"], found["plan_file"]);
+  json plan = taken["plan_file"];
+  plan["name"] = "mine";
+  Write("mine.json", plan.dump());
+  const json of_file = Train(absl::StrCat(run, "--plan=", In("mine.json")));
+  std::filesystem::remove(In("mine.json"));
+  expect_again(of_file);
+  expect_again(taken);
+}
+
 TEST_F(Config, ARecordStatesEveryFlagAndOnWhatItRan) {
   const json record = Train("--model=two_column --data=digits --json --steps=2");
   const std::vector<std::pair<const char*, json>> expected = {{"model", "two_column"},

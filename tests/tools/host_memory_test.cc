@@ -33,6 +33,18 @@ TEST_F(HostMemory, WithoutControlGroupsIsWhatTheMachineHasAvailable) {
   EXPECT_EQ(AvailableMemory(path_), 3000 * 1024);
 }
 
+TEST_F(HostMemory, IsNoMoreThanTheLimitOfAddressesLeaves) {
+  Write("/proc/meminfo", "MemAvailable: 3000 kB\n");
+  Write("/proc/self/status", "VmPeak:\t    900 kB\nVmSize:\t    500 kB\n");
+  Write("/proc/self/limits",
+        "Limit    Soft Limit    Hard Limit    Units\nMax address space     unlimited     unlimited     bytes\n");
+  EXPECT_EQ(AvailableMemory(path_), 3000 * 1024);
+  Write("/proc/self/limits", "Max data size    1    1    bytes\nMax address space     1024000     unlimited     bytes\n");
+  EXPECT_EQ(AvailableMemory(path_), 500 * 1024);
+  Write("/proc/self/limits", "Max address space     1     unlimited     bytes\n");
+  EXPECT_EQ(AvailableMemory(path_), 0);
+}
+
 TEST_F(HostMemory, IsTheLeastThatTheGroupsAboveTheProcessLeave) {
   Write("/proc/meminfo", "MemAvailable: 3000 kB\n");
   Write("/proc/self/cgroup", "0::/jobs/one\n");
