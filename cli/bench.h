@@ -30,7 +30,7 @@ struct BenchFlags {
   int slices = 10, rounds = 5;
 };
 
-// The group `bench` with its sub-commands.
+// Returns the group `bench` with its sub-commands.
 CLI::App* AddBench(CLI::App& app, Flags& flags, BenchFlags& bench);
 // The one of them that was parsed.
 absl::Status RunBench(const CLI::App& bench, Flags& flags, const BenchFlags& more, Outcome& outcome);

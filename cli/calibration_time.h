@@ -27,12 +27,12 @@ class CalibrationTime {
   CalibrationTime(std::vector<CalibrationRun> runs, absl::Duration budget, double flops_per_sec, absl::Duration slice)
       : runs_(std::move(runs)), budget_(budget), flops_per_sec_(flops_per_sec), slice_(slice) {}
 
-  // The most slices, up to kMostSlices, for which this run and all behind it end in time; 1 where there is time for that of
-  // this run alone, or what it takes is a guess in the first half of the budget, and 0 where there is not.
+  // Returns the most slices, up to kMostSlices, for which this run and all behind it end in time; 1 where there is time for
+  // that of this run alone, or what it takes is a guess in the first half of the budget, and 0 where there is not.
   int SlicesInTime(size_t run, absl::Duration passed) const;
-  // What loading this run and so many slices of it will take.
+  // Returns what loading this run and so many slices of it will take.
   absl::Duration Expected(size_t run, int slices) const;
-  // What this run and all behind it will take.
+  // Returns what this run and all behind it will take.
   absl::Duration Left(size_t run, absl::Duration passed) const;
   // Takes note of what a run took that has ended.
   void Add(size_t run, absl::Duration loading, int slices, absl::Duration running);

@@ -39,8 +39,8 @@ class Checkpointing {
   static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const Flags& flags, const Session& session,
                                                              FieldsFrom fields_from);
 
-  // Where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is. InvalidArgument
-  // naming each field that differs, saved → current.
+  // Returns where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is.
+  // InvalidArgument naming each field that differs, saved → current.
   absl::StatusOr<engine::RunPosition> Resume(engine::LoadedProgram& loaded);
 
   // Puts the run's flags beside its checkpoints; of one that `trains` no further, if none are there.
@@ -55,8 +55,8 @@ class Checkpointing {
   void NoteTest(int64_t step, const engine::TestScores& test);
   // Whether one is to be saved now; what has become of the one before is told on stderr.
   bool IsDue(int64_t step);
-  // Where the state is to be copied, after the checkpoint before was written. OutOfRange where a value of that one was not
-  // finite.
+  // Returns where the state is to be copied, after the checkpoint before was written. OutOfRange where a value of that one
+  // was not finite.
   absl::StatusOr<engine::StateCopy*> BeginCopy();
   // Begins to write the copy, which is the state after `step` steps.
   void Save(int64_t step);

@@ -10,7 +10,7 @@ namespace colonnade::cli {
 
 inline constexpr const char* kShells[] = {"bash", "zsh", "fish"};
 
-// The script that the shell sources. REQUIRES: `shell` is one of kShells.
+// Returns the script that the shell sources. REQUIRES: `shell` is one of kShells.
 std::string CompletionScript(const CLI::App& app, const std::string& shell);
 
 }  // namespace colonnade::cli

@@ -22,25 +22,25 @@ namespace colonnade::cli {
 
 void AddConfigFlag(CLI::App& command, std::string& file);
 
-// The command line `words` (without the program's name) with the flags of its --config file behind it, but for those that it
-// has itself. Keys that another sub-command knows are left out. NotFound where the file is missing; InvalidArgument naming
-// file and key where no sub-command knows it, or it stands twice.
+// Returns the command line `words` (without the program's name) with the flags of its --config file behind it, but for those
+// that it has itself. Keys that another sub-command knows are left out. NotFound where the file is missing; InvalidArgument
+// naming file and key where no sub-command knows it, or it stands twice.
 absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
 
 // Returns the value of --config among the words; empty if it is not there.
 std::string ConfigFileOf(const std::vector<std::string>& words);
 
-// What the text of a config file adds to such a command line; `file` names it in errors.
+// Returns what the text of a config file adds to such a command line; `file` names it in errors.
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app);
 
-// Every flag of `command` as it was parsed.
+// Returns every flag of `command` as it was parsed.
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
-// The value of a flag in a record: a number of one that takes numbers; null where it has none.
+// Returns the value of a flag in a record: a number of one that takes numbers; null where it has none.
 nlohmann::ordered_json FlagJson(const ResolvedFlag& flag);
 
-// What --config takes to run the command again: each of its flags that was given or has a default, as TOML; as a record
-// where a value cannot stand in quotes.
+// Returns what --config takes to run the command again: each of its flags that was given or has a default, as TOML; as a
+// record where a value cannot stand in quotes.
 std::string ConfigText(const std::vector<ResolvedFlag>& flags);
 
 }  // namespace colonnade::cli

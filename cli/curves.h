@@ -19,8 +19,8 @@ struct RunCurves {
   Curve top1, top5;  // of each test, in percent
 };
 
-// What a log says of the steps that were kept: a run that goes on takes the place of later steps. Lines that are none of a
-// log's are passed over.
+// Returns what a log says of the steps that were kept: a run that goes on takes the place of later steps. Lines that are
+// none of a log's are passed over.
 RunCurves CurvesOf(absl::string_view log);
 
 // Returns the running mean, in which a value `window` steps back weighs 1/e.

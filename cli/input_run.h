@@ -19,10 +19,10 @@
 
 namespace colonnade::cli {
 
-// The training set of --data, synthetic images in the shape that the flags ask for.
+// Returns the training set of --data, synthetic images in the shape that the flags ask for.
 absl::StatusOr<Samples> OpenInput(const Flags& flags);
 
-// What training does to such images, at the size that the flags ask for, or their own if all are alike.
+// Returns what training does to such images, at the size that the flags ask for, or their own if all are alike.
 absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data::SampleSet& set);
 
 // Reads the bytes of samples once, of 2 GiB and for `most` time at most, so that no run is the first to fetch them from a

@@ -7,7 +7,8 @@
 
 namespace colonnade::cli {
 
-// A sentence for the user where the environment says that this process is one of several; else "". `value_of` is ::getenv.
+// Returns a sentence for the user where the environment says that this process is one of several; else "". `value_of` is
+// ::getenv.
 std::string LauncherNote(const std::function<const char*(const char* variable)>& value_of);
 
 }  // namespace colonnade::cli

@@ -11,12 +11,12 @@
 
 namespace colonnade::cli {
 
-// The policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood.
+// Returns the policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood.
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps);
-// FailedPrecondition where --warm-up does not fit the run.
+// Returns FailedPrecondition where --warm-up does not fit the run.
 absl::Status CheckWarmUp(const engine::LearningRatePolicy& policy);
 
-// The shortest digits that are read as the same number.
+// Returns the shortest digits that are read as the same number.
 std::string Digits(double value);
 
 // "cosine over 1200 steps, warm-up of 100", with what decides the rate of every step but the base.

@@ -10,8 +10,8 @@
 
 namespace colonnade::cli {
 
-// The page colonnade(1) in roff, or that of a sub-command, or of a group of them, colonnade-NAME(1). `version` stands in its
-// footer.
+// Returns the page colonnade(1) in roff, or that of a sub-command, or of a group of them, colonnade-NAME(1). `version`
+// stands in its footer.
 std::string ManPage(const CLI::App& app, const std::string& version);
 std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::string& version);
 std::string ManPageOfGroup(const CLI::App& app, const CLI::App& group, const std::string& version);

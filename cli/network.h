@@ -11,13 +11,13 @@
 
 namespace colonnade::cli {
 
-// What --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those of the
-// data's images, if all are alike; `samples` may be null), or a file as it stands.
+// Returns what --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those
+// of the data's images, if all are alike; `samples` may be null), or a file as it stands.
 absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples);
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
 
-// FailedPrecondition, saying what would help, where the network takes other images than the data's, or tells fewer classes
-// apart.
+// Returns FailedPrecondition, saying what would help, where the network takes other images than the data's, or tells fewer
+// classes apart.
 absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples);
 
 }  // namespace colonnade::cli

@@ -10,7 +10,7 @@
 
 namespace colonnade::cli {
 
-// The last layer with parameters; empty where there is none.
+// Returns the last layer with parameters; empty where there is none.
 std::string HeadOf(const layers::LayerGraph& graph);
 // Refuses flags of another optimiser, and what --freeze cannot mean: a pattern of no layer with parameters, patterns of all,
 // or of a head that is replaced.
@@ -23,7 +23,7 @@ double DefaultLearningRate(const OptimizerFlags& flags, const Session& session);
 std::string NameOf(const partition::UpdateOptions& update);
 // "momentum 0.9, weight decay 0.0005, clipped to norm 1".
 std::string Describe(const partition::UpdateOptions& update);
-// The fields of a run (engine::RunFields) that say how its parameters are updated.
+// Returns the fields of a run (engine::RunFields) that say how its parameters are updated.
 engine::RunFields UpdateFieldsOf(const OptimizerFlags& flags, const partition::UpdateOptions& update);
 
 }  // namespace colonnade::cli

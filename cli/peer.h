@@ -14,8 +14,8 @@
 
 namespace colonnade::cli {
 
-// The images a second that a program's output states: the last "images_per_s" of a JSON object, alone or on a line, or
-// else, on the last line that says images/s, the number before these words or the first behind them.
+// Returns the images a second that a program's output states: the last "images_per_s" of a JSON object, alone or on a line,
+// or else, on the last line that says images/s, the number before these words or the first behind them.
 std::optional<double> FindImagesPerSecond(absl::string_view output);
 
 // Runs the command in a shell, without input and in the user's environment. InvalidArgument, with the end of what it

@@ -51,12 +51,12 @@ struct Prediction {
   SentBytes sent;
 };
 
-// All but the simulation: what can be said of a plan without a machine that runs it.
+// Returns all but the simulation: what can be said of a plan without a machine that runs it.
 absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags);
 // Simulates, and checks that the plan fits the devices' memory. With --draws also on draws of the profile.
 absl::Status Predict(const Flags& flags, Prediction& prediction);
 
-// What repeats the fit that a profile states; nothing, and a warning on stderr, where that network cannot be had.
+// Returns what repeats the fit that a profile states; nothing, and a warning on stderr, where that network cannot be had.
 tools::Refit RefitOrWarn(const engine::Machine& machine);
 
 // --draws and --seed, shown as they are made. `progress` must outlive the result.

@@ -54,7 +54,7 @@ struct EvaluationRecord {
   double seconds = 0;  // since this run began to train
 };
 
-// The objects of the log; figures that are not finite are null.
+// Returns the objects of the log; figures that are not finite are null.
 nlohmann::ordered_json HeadJson(const Flags& flags, const Session& session, const std::string& backend,
                                 const engine::RunFields& fields, const RunCourse& course);
 nlohmann::ordered_json StepJson(const StepRecord& record);
@@ -68,7 +68,7 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
 // Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.
 absl::Status CheckLog(const std::string& path);
 
-// Where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
+// Returns where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
 std::string LogPathOf(const RecordFlags& flags);
 
 // Before anything is loaded: makes the folder of --tensorboard. DataLoss where no file could be written there.
@@ -86,7 +86,7 @@ class RunLog {
   // Whether the log that this run goes on with has no test after the steps from which it goes on.
   bool lacks_test_before() const { return lacks_test_before_; }
 
-  // The first thing that could not be written. It was told on stderr, and is no reason to end a training.
+  // Returns the first thing that could not be written. It was told on stderr, and is no reason to end a training.
   const absl::Status& status() const { return status_; }
 
  private:

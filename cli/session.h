@@ -30,16 +30,16 @@ struct Session {
   program::PixelScaling pixels;
 };
 
-// What the flags set of plans, whatever made them.
+// Returns what the flags set of plans, whatever made them.
 partition::PlanSettings PlanSettingsOf(const PlanFlags& flags);
 
-// The network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not null, gets
-// all that it judged.
+// Returns the network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not
+// null, gets all that it judged.
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
                                     std::vector<partition::Candidate>* candidates = nullptr);
 
-// A stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those of the
-// flags, else those given, else measured.
+// Returns a stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those
+// of the flags, else those given, else measured.
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
                                                            const data::Moments& moments = {});
 

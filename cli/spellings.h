@@ -19,8 +19,8 @@ struct OurWords {
   std::vector<std::string> notes;  // "read --batch-size as --batch", each once
 };
 
-// The command line `words` (without the program's name) in our words. What no table knows, and what the sub-command has
-// itself, stays as it is. FailedPrecondition with the answer to a spelling that is not understood.
+// Returns the command line `words` (without the program's name) in our words. What no table knows, and what the sub-command
+// has itself, stays as it is. FailedPrecondition with the answer to a spelling that is not understood.
 absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const CLI::App& app);
 
 // Each spelling of a flag, a switch or a value, without dashes before it, and what it is read as; of those that are answered

@@ -24,7 +24,7 @@ struct StepLine {
   int64_t memory_bytes = 0;
 };
 
-// The columns that fit into `width` (0: all of them), those of a prediction only where there is one.
+// Returns the columns that fit into `width` (0: all of them), those of a prediction only where there is one.
 std::string StepHeader(bool predicts, int width);
 std::string StepText(const StepLine& line, bool predicts, int width);
 

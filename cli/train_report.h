@@ -35,8 +35,8 @@ struct TrainResults {
 // Of a run whose last steps have no times of tasks, as on GPUs without --trace.
 inline constexpr char kTasksNotTimed[] = "where the time of a step went is not known: --trace=FILE times its tasks";
 
-// The table of where the time of the last steps went, by device; of many devices the least, the median and the most. One
-// line, kTasksNotTimed, where that is not known.
+// Returns the table of where the time of the last steps went, by device; of many devices the least, the median and the most.
+// One line, kTasksNotTimed, where that is not known.
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices);
 
 // On stderr: flags of a file, session, data and how it is trained.

@@ -9,14 +9,14 @@
 
 namespace colonnade::cli {
 
-// The first flag that ends in "=", for whose value CLI11 would take the next word; empty if there is none.
+// Returns the first flag that ends in "=", for whose value CLI11 would take the next word; empty if there is none.
 std::string FlagWithoutValue(const std::vector<std::string>& words);
 
 // Lets every flag of whole numbers, of `app` and all that is below it, read decimal digits alone: 010 is ten, not octal, and
 // 0x10 is none.
 void ReadWholeNumbersInDecimal(CLI::App& app);
 
-// The message of a command line that cannot be parsed, with the flag that was probably meant.
+// Returns the message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 
 // Whether an error is of a value that a file gave, which stands behind `words` in `words_and_file`.

@@ -40,8 +40,8 @@ struct CudaOptions {
   int64_t memory_limit_bytes = 0;  // of each device; 0: none
 };
 
-// A backend on `calls`, through which Programs reach the GPUs; backends of one host thread may share them. InvalidArgument
-// if an option is out of range; FailedPrecondition if NCCL is asked for where it cannot be.
+// Returns a backend on `calls`, through which Programs reach the GPUs; backends of one host thread may share them.
+// InvalidArgument if an option is out of range; FailedPrecondition if NCCL is asked for where it cannot be.
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::shared_ptr<Calls> calls);
 
 // Calls on CUDA, cuDNN and cuBLAS (driver/, a module that is loaded here). With a file, each convolution uses the cuDNN

@@ -146,8 +146,8 @@ class Calls {
   virtual void BeginRange(const std::string& name) = 0;
   virtual void EndRange() = 0;
 
-  // A communicator of NCCL with one rank on each of `gpus`, which are all different; the same one for the same GPUs. Blocks,
-  // for a bounded time.
+  // Returns a communicator of NCCL with one rank on each of `gpus`, which are all different; the same one for the same GPUs.
+  // Blocks, for a bounded time.
   virtual absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) = 0;
 
   // Blocks until the event's last record has been passed. Where there are communicators an error of theirs ends it too.

@@ -55,8 +55,8 @@ class BatchRing {
   BatchRing(const BatchRing&) = delete;
   BatchRing& operator=(const BatchRing&) = delete;
 
-  // The batch of `count` samples from `position` on, to be read until Release or the next Wait. Where it is not the one that
-  // follows the last one, the ring begins anew with it. DataLoss naming the sample at which a worker hangs;
+  // Returns the batch of `count` samples from `position` on, to be read until Release or the next Wait. Where it is not the
+  // one that follows the last one, the ring begins anew with it. DataLoss naming the sample at which a worker hangs;
   // ResourceExhausted where there is no memory for the batches.
   absl::StatusOr<const Batch*> Wait(int64_t position, int64_t count);
   void Release();

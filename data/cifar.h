@@ -30,7 +30,7 @@ inline constexpr CifarKind kCifar10{1, 10}, kCifar100{2, 100};
 // records, there are none, or a label is not below kind.classes; `set` is then as it was.
 absl::Status AppendCifar(absl::string_view file, const std::string& name, const CifarKind& kind, ImageSet& set);
 
-// Which of the two a file is, by its size and, where both fit, by its labels.
+// Returns which of the two a file is, by its size and, where both fit, by its labels.
 absl::StatusOr<CifarKind> KindOfCifar(absl::string_view file, const std::string& name);
 
 bool IsCifar(const std::string& path);

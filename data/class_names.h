@@ -13,10 +13,10 @@ namespace colonnade::data {
 
 inline constexpr int64_t kMostClasses = 100'000;
 
-// InvalidArgument with expected and found where a label is none of `classes` (0: of kMostClasses).
+// Returns InvalidArgument with expected and found where a label is none of `classes` (0: of kMostClasses).
 absl::Status CheckLabel(int64_t label, int64_t classes);
 
-// The names of `asked` classes (0: of as many as `known` names and `labels` need): those known, then numbers.
+// Returns the names of `asked` classes (0: of as many as `known` names and `labels` need): those known, then numbers.
 // InvalidArgument where `known` are more than asked for. REQUIRES: every label has passed CheckLabel.
 absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> known, const std::vector<int32_t>& labels,
                                                      int64_t asked);

@@ -13,8 +13,8 @@ namespace colonnade::data {
 // In place; after each step values are bytes. Saturation, hue and light are for three channels.
 void ChangeColours(const View& view, int64_t channels, absl::Span<uint8_t> pixels);
 
-// The noise that `alphas` along the three principal components of ImageNet's colours add to R, G and B, in 0..255. Source:
-// Krizhevsky et al. 2012, section 4.1.
+// Returns the noise that `alphas` along the three principal components of ImageNet's colours add to R, G and B, in 0..255.
+// Source: Krizhevsky et al. 2012, section 4.1.
 std::array<double, 3> LightOf(const std::array<double, 3>& alphas);
 
 }  // namespace colonnade::data

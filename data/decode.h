@@ -32,9 +32,10 @@ struct ImageHeader {
 };
 absl::StatusOr<ImageHeader> ReadImageHeader(absl::string_view file);
 
-// The whole image with 1 or 3 channels. Grey becomes three equal channels; colours become grey as the luma of JPEG (for PNG:
-// 0.299 R + 0.587 G + 0.114 B); CMYK and YCCK become RGB; alpha is dropped; 16 bits become 8, rounded. EXIF's orientation is
-// not applied, as training pipelines of the field do not. `room` is memory, of an image before, that the pixels take over.
+// Returns the whole image with 1 or 3 channels. Grey becomes three equal channels; colours become grey as the luma of JPEG
+// (for PNG: 0.299 R + 0.587 G + 0.114 B); CMYK and YCCK become RGB; alpha is dropped; 16 bits become 8, rounded. EXIF's
+// orientation is not applied, as training pipelines of the field do not. `room` is memory, of an image before, that the
+// pixels take over.
 absl::StatusOr<Image> DecodeImage(absl::string_view file, int64_t channels, std::vector<uint8_t> room = {});
 
 // What covers `box` of the full image.

@@ -15,13 +15,13 @@ namespace colonnade::data {
 // unpacks to more than `limit_bytes`, beyond which nothing is allocated.
 absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes);
 
-// The first `count` bytes of that, or all where they are fewer: a header, which says how large the rest may be.
+// Returns the first `count` bytes of that, or all where they are fewer: a header, which says how large the rest may be.
 absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count);
 
-// InvalidArgument where `bytes` are gzip of too few to unpack to `count` bytes: found before anything is unpacked.
+// Returns InvalidArgument where `bytes` are gzip of too few to unpack to `count` bytes: found before anything is unpacked.
 absl::Status CheckMayHold(absl::string_view bytes, int64_t count);
 
-// All of a file. NotFound where it is missing, DataLoss where it cannot be read.
+// Returns all of a file. NotFound where it is missing, DataLoss where it cannot be read.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace colonnade::data

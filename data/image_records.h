@@ -34,8 +34,8 @@ struct ImageRecord {
 // `start` is the payload or its beginning, of at least 28 bytes where it has as many; `classes` as of CheckLabel.
 absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t payload_bytes, int64_t classes);
 
-// The offsets in an .idx file, ascending. InvalidArgument naming the line that is no line of such a file, gives a number or
-// an offset that another has given, or an offset that is not in a file of `file_bytes`.
+// Returns the offsets in an .idx file, ascending. InvalidArgument naming the line that is no line of such a file, gives a
+// number or an offset that another has given, or an offset that is not in a file of `file_bytes`.
 absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, int64_t file_bytes);
 
 struct IndexedRecords {
@@ -43,8 +43,8 @@ struct IndexedRecords {
   std::vector<int32_t> labels;
   std::vector<std::string> notes;
 };
-// What samples a file has: all records, or those at `offsets`. Errors name the record and its offset; with `skip_damaged`
-// such records are left out and counted in a note.
+// Returns what samples a file has: all records, or those at `offsets`. Errors name the record and its offset; with
+// `skip_damaged` such records are left out and counted in a note.
 absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
                                                  int64_t classes, bool skip_damaged);
 

@@ -62,7 +62,7 @@ class JpegBitReader {
 
   bool is_past_end() const { return held_ < zeros_; }
 
-  // Where the next bit lies. REQUIRES: !is_past_end().
+  // Returns where the next bit lies. REQUIRES: !is_past_end().
   int64_t place() const {
     const uint8_t* at = at_;
     int64_t unread = held_ - zeros_;
@@ -149,7 +149,7 @@ class JpegBitWriter {
   int held_ = 0;       // below 8 between calls
 };
 
-// The bits that lie between two places of a scan.
+// Returns the bits that lie between two places of a scan.
 inline int64_t BitsBetween(absl::string_view scan, int64_t from, int64_t to) {
   const absl::string_view bytes =
       scan.substr(static_cast<size_t>(from / kByteBits), static_cast<size_t>(to / kByteBits - from / kByteBits));

@@ -37,9 +37,9 @@ class JpegIndex {
     std::string jpeg;
     int64_t top = 0, left = 0;  // of its first pixel, in the image
   };
-  // The MCUs that cover `part`, which is in pixels of the full image, as far as it lies in it. Nothing where that saves too
-  // little to be worth it, where the file's Huffman table has no code for a difference that is needed, and of another file
-  // than that of the index. REQUIRES: some of the part lies in the image.
+  // Returns the MCUs that cover `part`, which is in pixels of the full image, as far as it lies in it. Nothing where that
+  // saves too little to be worth it, where the file's Huffman table has no code for a difference that is needed, and of
+  // another file than that of the index. REQUIRES: some of the part lies in the image.
   std::optional<Cut> CutOut(absl::string_view file, const Part& part) const;
 
   int64_t bytes() const { return static_cast<int64_t>(sizeof(*this) + entries_.capacity() * sizeof(Entry)); }

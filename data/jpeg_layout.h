@@ -32,9 +32,9 @@ class JpegHuffmanTable {
 
   static constexpr int kLongest = 16;
 
-  // The code that comes next. REQUIRES: the reader holds kLongest bits.
+  // Returns the code that comes next. REQUIRES: the reader holds kLongest bits.
   Code Next(const JpegBitReader& reader) const { return First(static_cast<uint32_t>(reader.Peek(kWordBits / 2))); }
-  // The code that `bits` begin with, from the highest on.
+  // Returns the code that `bits` begin with, from the highest on.
   Code First(uint32_t bits) const {
     const Code code = short_[bits >> (kWordBits / 2 - kShort)];
     return code.length > 0 ? code : FirstLong(bits);

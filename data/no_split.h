@@ -7,7 +7,7 @@
 
 namespace colonnade::data {
 
-// NotFound, of a set that is there and has nothing of the split that was asked for.
+// Returns NotFound, of a set that is there and has nothing of the split that was asked for.
 absl::Status NoSplit(absl::string_view message);
 // Whether a status is one of NoSplit's.
 bool IsNoSplit(const absl::Status& status);

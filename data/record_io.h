@@ -28,10 +28,10 @@ struct RecordPlace {
   bool operator==(const RecordPlace&) const = default;
 };
 
-// The record at `offset`. InvalidArgument with offset, expected and found where there is none, or not all of it.
+// Returns the record at `offset`. InvalidArgument with offset, expected and found where there is none, or not all of it.
 absl::StatusOr<RecordPlace> RecordAt(const ByteSource& file, int64_t offset);
 
-// All records of a file, from its headers. InvalidArgument naming the first that is damaged.
+// Returns all records of a file, from its headers. InvalidArgument naming the first that is damaged.
 absl::StatusOr<std::vector<RecordPlace>> ScanRecords(const ByteSource& file);
 
 // All records whose headers and lengths fit, of a file that may be damaged anywhere; all of it is read.
@@ -41,7 +41,7 @@ struct RecoveredRecords {
 };
 absl::StatusOr<RecoveredRecords> RecoverRecords(const ByteSource& file);
 
-// The payload, in `room`. InvalidArgument where the record is not what it was when its place was found.
+// Returns the payload, in `room`. InvalidArgument where the record is not what it was when its place was found.
 absl::StatusOr<absl::string_view> ReadRecord(const ByteSource& file, const RecordPlace& place, std::string& room);
 
 // One record: the writer's side.

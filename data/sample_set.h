@@ -32,14 +32,14 @@ class SampleSet {
   virtual std::string sample_name(int64_t sample) const = 0;        // for messages: a path, "a.rec: record 17"
   virtual const std::vector<std::string>& class_names() const = 0;  // by label
   int64_t classes() const { return static_cast<int64_t>(class_names().size()); }
-  // What users should be told of the set, a sentence each: "12 of 1000 classes have no test images: …".
+  // Returns what users should be told of the set, a sentence each: "12 of 1000 classes have no test images: …".
   virtual std::vector<std::string> notes() const { return {}; }
   // {C, H, W} of every image, where the format says that all are alike.
   virtual std::optional<program::Shape> image_shape() const { return std::nullopt; }
   virtual double largest_value() const { return 255; }  // the pixel value that stands for 1
 
-  // The bytes of one sample; `room` may be used to hold them. NotFound, DataLoss or InvalidArgument, naming the sample,
-  // where the file has gone, cannot be read, or is not what it was when the set was opened.
+  // Returns the bytes of one sample; `room` may be used to hold them. NotFound, DataLoss or InvalidArgument, naming the
+  // sample, where the file has gone, cannot be read, or is not what it was when the set was opened.
   virtual absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const = 0;
 };
 

@@ -10,10 +10,10 @@
 
 namespace colonnade::data {
 
-// The paths of files in `folder` whose names are taken, sorted; none where it cannot be read.
+// Returns the paths of files in `folder` whose names are taken, sorted; none where it cannot be read.
 std::vector<std::string> FilesIn(const std::string& folder, absl::FunctionRef<bool(absl::string_view name)> takes);
 
-// The folder that a path lies in, "." where it names none, and its last name.
+// Returns the folder that a path lies in, "." where it names none, and its last name.
 std::string FolderOf(const std::string& path);
 std::string NameIn(const std::string& path);
 

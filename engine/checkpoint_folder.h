@@ -37,7 +37,7 @@ class CheckpointFolder {
 
   // Returns how many bytes of its disk are free for this user.
   absl::StatusOr<int64_t> FreeBytes() const;
-  // DataLoss where the disk has not room for one checkpoint of so many bytes.
+  // Returns DataLoss where the disk has not room for one checkpoint of so many bytes.
   absl::Status CheckRoom(int64_t bytes) const;
   // Returns how many checkpoints may be added to those that are there before some are removed: those that are kept, the
   // best, and the one that is written before an older one goes.
@@ -89,8 +89,8 @@ class ReadingMark {
   const std::string path_;
 };
 
-// The steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them. NotFound
-// where there is no such folder.
+// Returns the steps of the checkpoints in a folder, ascending: those with a manifest, whether or not all is well with them.
+// NotFound where there is no such folder.
 absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::string& path);
 std::string CheckpointPath(const std::string& path, int64_t step);
 

@@ -27,7 +27,7 @@ class CheckpointSaver {
   explicit CheckpointSaver(CheckpointFolder& folder) : folder_(folder) {}
   ~CheckpointSaver() { (void)Await(); }
 
-  // What Begin writes. REQUIRES: none is being written (Await).
+  // Returns what Begin writes. REQUIRES: none is being written (Await).
   StateCopy& copy() { return copy_; }
   // Begins to write the copy; where the system gives no thread, writes it before it returns. Where a value is not finite,
   // nothing is written, and the result is OutOfRange naming parameter and element. REQUIRES: none is being written.

@@ -23,7 +23,7 @@ class DataSource {
   virtual const program::Shape& sample_shape() const = 0;  // {C, H, W}
   virtual int64_t classes() const = 0;
 
-  // What the device makes of a byte of each channel, so that the network reads normalised values.
+  // Returns what the device makes of a byte of each channel, so that the network reads normalised values.
   virtual const program::PixelScaling& scaling() const = 0;
 
   // Samples [position, position + labels.size()) of the stream. images: bytes [count, H, W, C]; labels: −1 for padding.

@@ -29,9 +29,9 @@ struct BucketLayout {
   int64_t alignment = 1, units = 0;  // of all parts: so many times alignment bytes
   int64_t parts = 1;
   std::vector<int64_t> member_begin, member_bytes;  // by member
-  // Where part `part` begins. Those that have a unit more than others come first.
+  // Returns where part `part` begins. Those that have a unit more than others come first.
   int64_t part_begin(int64_t part) const { return (units / parts * part + std::min(part, units % parts)) * alignment; }
-  // What of it the device holds.
+  // Returns what of it the device holds.
   int64_t held_begin(const program::Bucket& bucket) const { return part_begin(bucket.first_part); }
   int64_t held_bytes(const program::Bucket& bucket) const {
     return part_begin(bucket.first_part + bucket.held_parts) - held_begin(bucket);
@@ -46,8 +46,8 @@ struct ByteRange {
   program::BufferId bucket;
   int64_t begin = 0, bytes = 0;
 };
-// The padding behind the members of buckets that `task` writes. A step bucket shares memory with other buffers, so that its
-// padding must be cleared in each step: by the tasks that write the member before it. `buckets`: by buffer.
+// Returns the padding behind the members of buckets that `task` writes. A step bucket shares memory with other buffers, so
+// that its padding must be cleared in each step: by the tasks that write the member before it. `buckets`: by buffer.
 std::vector<ByteRange> PaddingBehind(const program::Program& program, const std::vector<BucketLayout>& buckets,
                                      const program::Task& task);
 
@@ -56,7 +56,7 @@ struct MemberRange {
   int member = 0;
   int64_t begin = 0, end = 0;
 };
-// All that `use` touches, in order; of a tensor that is no bucket, one range of all of its elements.
+// Returns all that `use` touches, in order; of a tensor that is no bucket, one range of all of its elements.
 std::vector<MemberRange> MembersOf(const program::Program& program, const std::vector<BucketLayout>& buckets,
                                    const program::BufferUse& use);
 
@@ -77,7 +77,7 @@ struct Layouts {
   std::vector<int64_t> root_bytes;    // by buffer; 0 for members
   std::vector<BucketLayout> buckets;  // by buffer; empty for all but buckets
 
-  // What a use touches.
+  // Returns what a use touches.
   View ViewOf(const program::Program& program, const program::BufferUse& use) const;
 };
 

@@ -165,7 +165,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view json);
 // Devices and links that were given once for many are written one by one.
 std::string MachineToJson(const Machine& machine);
 
-// What `ops` and `transfers` of a profile may name.
+// Returns what `ops` and `transfers` of a profile may name.
 const std::vector<std::string>& OpNames();
 const std::vector<std::string>& ProfiledTransferNames();
 

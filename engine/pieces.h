@@ -34,7 +34,7 @@ void ForEachRun(const program::Shape& shape, const program::Region& region, F f)
   }
 }
 
-// Where in a row-major tensor of `shape` the elements of the box `region` begin, if they lie side by side.
+// Returns where in a row-major tensor of `shape` the elements of the box `region` begin, if they lie side by side.
 inline std::optional<int64_t> BeginOfRun(const program::Shape& shape, const program::Region& region) {
   size_t outer = shape.size();  // dimensions [outer, rank) are whole
   while (outer > 0 && region.size[outer - 1] == shape[outer - 1]) --outer;

@@ -67,7 +67,7 @@ class Routes {
   const Route* ToHost(int device) const { return host_.to.empty() ? nullptr : &host_.to[device]; }
 
   int engine_count() const { return engine_count_; }
-  // Bytes per second of each resource.
+  // Returns the bytes per second of each resource.
   const std::vector<double>& capacities() const { return capacities_; }
 
  private:

@@ -29,8 +29,8 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-// Steps of `program`, one after the other, with the times of its tasks, by step and task index. The earliest start becomes
-// 0. Without events where no task was timed, as on GPUs unless that is asked for.
+// Returns the steps of `program`, one after the other, with the times of its tasks, by step and task index. The earliest
+// start becomes 0. Without events where no task was timed, as on GPUs unless that is asked for.
 Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<TaskTime>> steps);
 
 // Chrome's trace format, which Perfetto opens: a process for each device, a thread for each lane, flows between the sides of

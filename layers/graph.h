@@ -33,7 +33,7 @@ struct LayerNode {
   std::vector<int64_t> sections;          // the channels of each input of the concatenation that made them, if one did
 };
 
-// Floating-point operations of a node's forward pass for a batch of n: 2 for each multiplication by a weight, of
+// Returns the floating-point operations of a node's forward pass for a batch of n: 2 for each multiplication by a weight, of
 // convolutions and fully connected layers; all else counts as none.
 int64_t ForwardFlops(const LayerNode& node, int64_t n);
 
@@ -46,12 +46,12 @@ struct LayerGraph {
   std::vector<LayerNode> nodes;
 
   const LayerNode& node(LayerId id) const { return nodes[id.value]; }
-  // The layer of that name. FailedPrecondition naming the nearest, or all, where there is none.
+  // Returns the layer of that name. FailedPrecondition naming the nearest, or all, where there is none.
   absl::StatusOr<LayerId> Find(absl::string_view layer) const;
-  // The shape of a node's output for a batch of n.
+  // Returns the shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
-  // All extents of a node, but those of its inner tensors, on one device that holds a batch of n.
+  // Returns all extents of a node, but those of its inner tensors, on one device that holds a batch of n.
   LayerShapes Shapes(LayerId id, int64_t n) const;
   int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // of all nodes

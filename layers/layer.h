@@ -65,7 +65,7 @@ template <class... L>
 inline constexpr bool kAllAreLayers<std::variant<L...>> = (LayerType<L> && ...);
 static_assert(kAllAreLayers<Layer>, "each type of the variant needs the functions of LayerType");
 
-// A layer of each type, as it is where nothing is said about it.
+// Returns a layer of each type, as it is where nothing is said about it.
 const std::vector<Layer>& DefaultLayers();
 
 // The functions on Layer visit the variant.

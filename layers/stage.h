@@ -29,13 +29,14 @@ struct Slot {
   bool gradient = false;
   bool operator==(const Slot&) const = default;
 };
-// The k-th input. A loss has labels and their count (f64 [1], how many of the step's batch are ≥ 0) behind its own inputs.
+// Returns the k-th input. A loss has labels and their count (f64 [1], how many of the step's batch are ≥ 0) behind its own
+// inputs.
 constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
 constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
 constexpr Slot State(int s) { return {Slot::Kind::kState, s}; }
 constexpr Slot Inner(int v = 0) { return {Slot::Kind::kInner, v}; }
 constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // for a loss: the metrics
-// The gradient of the loss with respect to a slot.
+// Returns the gradient of the loss with respect to a slot.
 constexpr Slot D(Slot slot) { return {slot.kind, slot.index, true}; }
 
 // A tensor that one stage makes and others read: what forward leaves for backward, or what stands between two stages.

@@ -8,8 +8,8 @@
 
 namespace colonnade::layers {
 
-// Rows and columns of the output of a window that slides over {C, H, W}, as {C, P, Q}. InvalidArgument if the input is not
-// of rank 3, the window's numbers are out of range, or it does not fit.
+// Returns the rows and columns of the output of a window that slides over {C, H, W}, as {C, P, Q}. InvalidArgument if the
+// input is not of rank 3, the window's numbers are out of range, or it does not fit.
 absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs, const program::Window& window);
 
 // The window of a pooling layer, whose attributes max_pool.h explains.
@@ -23,8 +23,8 @@ struct Pooling {
 // SlideOver for a pooling; besides, its pad must be less than its kernel.
 absl::StatusOr<program::Shape> PoolOver(absl::Span<const program::Shape> inputs, const Pooling& pooling);
 
-// The window that slides over images x, whose last extents are rows and columns; with ceil_mode it has as much more padding
-// below and on the right as the last windows need. REQUIRES: PoolOver accepts x.
+// Returns the window that slides over images x, whose last extents are rows and columns; with ceil_mode it has as much more
+// padding below and on the right as the last windows need. REQUIRES: PoolOver accepts x.
 program::Window WindowOver(const Pooling& pooling, const program::Shape& x);
 
 }  // namespace colonnade::layers

@@ -8,7 +8,7 @@
 
 namespace colonnade::partition {
 
-// Internal, naming `pass`, unless
+// Returns Internal, naming `pass`, unless
 //   - every value that an action reads is loaded by the host or made by an earlier action, and is made once;
 //   - of each bucket the gradients are checked, then reduced, then used for the update, then gathered, each at most once.
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass);

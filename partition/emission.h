@@ -68,7 +68,7 @@ void AddBuckets(Emission& e);
 void AddState(Emission& e);
 int64_t PartsOf(const Lowering& lowering, int bucket);
 bool Updates(const Lowering& lowering, int bucket, int position);
-// The parts of a bucket that `position` updates.
+// Returns the parts of a bucket that `position` updates.
 program::Region UpdatedParts(const Lowering& lowering, int bucket, int position);
 void Emit(Emission& e, const Action& action, const CheckGradients& check);
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce);

@@ -38,9 +38,9 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost);
 
-// Seconds that it takes to bring a tensor of `shape` from the placement in which it is made to each of those `needed`, in
-// their order. As in InsertResharding, an entry of the table that several paths share is done once, and what an all-reduce
-// makes replaces what was partial.
+// Returns the seconds that it takes to bring a tensor of `shape` from the placement in which it is made to each of those
+// `needed`, in their order. As in InsertResharding, an entry of the table that several paths share is done once, and what an
+// all-reduce makes replaces what was partial.
 double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<const TensorPlacement> needed,
                       const program::Shape& shape, const CostFunctions& cost);
 // To one placement.

@@ -34,7 +34,7 @@ struct UpdateOptions {
   std::set<std::string> frozen_layers{};        // their parameters have no gradient, and nothing goes back beyond them
   std::map<std::string, double> layer_rates{};  // factors of the rate of all parameters of a layer; others: 1
 
-  // InvalidArgument where `graph` has no such layer, or a number is none that can be meant.
+  // Returns InvalidArgument where `graph` has no such layer, or a number is none that can be meant.
   absl::Status Check(const layers::LayerGraph& graph) const;
 
   // Updates wait for the norms of all gradients.

@@ -20,19 +20,19 @@ namespace colonnade::partition {
 struct Mesh {
   std::vector<program::MeshAxis> axes;
 
-  // The default mesh: `replicas` groups of `columns` devices each.
+  // Returns the default mesh: `replicas` groups of `columns` devices each.
   static Mesh ReplicasByColumns(int64_t replicas, int64_t columns);
 
   int axis_count() const { return static_cast<int>(axes.size()); }
   int device_count() const;
   int64_t Coordinate(int position, int axis) const;
-  // The position that differs from `position` in its coordinate on `axis` alone.
+  // Returns the position that differs from `position` in its coordinate on `axis` alone.
   int At(int position, int axis, int64_t coordinate) const;
-  // The positions that differ from `position` in their coordinate on `axis` alone, in the order of that coordinate.
+  // Returns the positions that differ from `position` in their coordinate on `axis` alone, in the order of that coordinate.
   std::vector<int> AxisGroup(int position, int axis) const;
-  // The positions that agree with `position` on every axis outside `axes`, in row-major order.
+  // Returns the positions that agree with `position` on every axis outside `axes`, in row-major order.
   std::vector<int> AxesGroup(int position, const std::vector<int>& axes) const;
-  // Where `position` stands in that group.
+  // Returns where `position` stands in that group.
   int IndexInGroup(int position, const std::vector<int>& axes) const;
   bool operator==(const Mesh&) const = default;
 };
@@ -40,8 +40,8 @@ struct Mesh {
 using TensorPlacement = absl::InlinedVector<layers::Placement, 2>;  // by axis
 std::string ToString(const TensorPlacement& placement);
 
-// The box of a tensor of shape `shape` that `position` holds. Of a split by sections, which is several boxes, its size is
-// that of all together, and its offset means nothing. REQUIRES: extents divide (LocalShape says).
+// Returns the box of a tensor of shape `shape` that `position` holds. Of a split by sections, which is several boxes, its
+// size is that of all together, and its offset means nothing. REQUIRES: extents divide (LocalShape says).
 program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position);
 
 // Consecutive samples.
@@ -49,11 +49,11 @@ struct Samples {
   int64_t first = 0, count = 0;
   bool operator==(const Samples&) const = default;
 };
-// The samples of a batch (dimension 0) that `position` holds, in the order in which they lie there: one range, or of a split
-// by sections several. REQUIRES: extents divide.
+// Returns the samples of a batch (dimension 0) that `position` holds, in the order in which they lie there: one range, or of
+// a split by sections several. REQUIRES: extents divide.
 std::vector<Samples> SamplesOn(const Mesh& mesh, const TensorPlacement& placement, int64_t batch, int position);
 
-// The extents of every position's shard. InvalidArgument where an extent does not divide.
+// Returns the extents of every position's shard. InvalidArgument where an extent does not divide.
 absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape);
 
 }  // namespace colonnade::partition

@@ -34,7 +34,7 @@ enum class ReshardKind {
   kAllReduce,      // over the axis, or over each subgroup; in place
 };
 const char* Name(ReshardKind kind);
-// The collective that does it; none for a slice.
+// Returns the collective that does it; none for a slice.
 std::optional<program::CollectiveKind> CollectiveOf(ReshardKind kind);
 
 // One entry of the table, on one axis.
@@ -59,13 +59,13 @@ const layers::Placement& InSections(const ReshardEntry& entry);
 // of it.
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local);
 
-// Part `index` of a box that is cut along `dim` into parts of extent `extent`.
+// Returns the part `index` of a box that is cut along `dim` into parts of extent `extent`.
 program::Region PartOfBox(program::Region box, int dim, int64_t extent, int64_t index);
 
-// Which of the equal parts of each section a slice leaves at `position`.
+// Returns which of the equal parts of each section a slice leaves at `position`.
 int64_t SlicedPart(const Mesh& mesh, const ReshardEntry& entry, int position);
 
-// The positions that take part with `position`, in member order.
+// Returns the positions that take part with `position`, in member order.
 std::vector<int> ReshardGroup(const Mesh& mesh, const ReshardEntry& entry, int position);
 
 // Whether an entry is a two-way exchange, beside which each side copies its own half: an all-gather of two.

@@ -71,7 +71,7 @@ class Builder {
   const Buffer& buffer(BufferId id) const { return program_.buffers[id.value]; }
   const Shape& shape(BufferId id) const { return buffer(id).shape; }
 
-  // The Program, unscheduled: every task on the lane given, no waits. The builder is empty afterwards.
+  // Returns the Program, unscheduled: every task on the lane given, no waits. The builder is empty afterwards.
   Program Build() &&;
 
  private:

@@ -28,9 +28,9 @@ class Meetings {
   // In the order in which their first sides stand in the sequence.
   const std::vector<Meeting>& all() const& { return all_; }
   std::vector<Meeting> all() && { return std::move(all_); }  // so that a loop over Meetings(program).all() keeps them
-  // The index in all() of the meeting of `task`; −1 for a computation, which meets nobody.
+  // Returns the index in all() of the meeting of `task`; −1 for a computation, which meets nobody.
   int IndexOf(TaskId task) const { return index_[task.value]; }
-  // The tasks that start and end with `task`, itself included; itself alone for a computation.
+  // Returns the tasks that start and end with `task`, itself included; itself alone for a computation.
   absl::Span<const TaskId> SidesOf(TaskId task) const;
 
  private:
@@ -39,8 +39,8 @@ class Meetings {
   std::vector<TaskId> alone_;  // by task: its own id
 };
 
-// The sides of a collective by member: tasks[m] is that of the m-th device of the group. Of two sides on one device the
-// first counts; a member without a side has an invalid id.
+// Returns the sides of a collective by member: tasks[m] is that of the m-th device of the group. Of two sides on one device
+// the first counts; a member without a side has an invalid id.
 std::vector<TaskId> ByMember(const Program& program, absl::Span<const TaskId> sides);
 
 }  // namespace colonnade::program

@@ -28,7 +28,7 @@ struct MemoryMap {
 // Slots of a buffer lie one behind the other, each as long as the others.
 MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment = 64);
 
-// Bytes of `buffer` packed densely with no padding; a bucket's members one after the other.
+// Returns the bytes of `buffer` packed densely with no padding; a bucket's members one after the other.
 int64_t DenseSizeOf(const Program& program, const Buffer& buffer);
 
 }  // namespace colonnade::program

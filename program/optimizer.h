@@ -28,7 +28,7 @@ struct Lars {
 
 using Optimizer = std::variant<Sgd, Lars, AdamW>;
 
-// What an optimiser keeps beside each parameter, in the order of its op's operands.
+// Returns what an optimiser keeps beside each parameter, in the order of its op's operands.
 inline std::vector<StateKind> StateOf(const Optimizer& optimizer) {
   return std::holds_alternative<AdamW>(optimizer) ? std::vector{StateKind::kMomentum, StateKind::kSecondMoment}
                                                   : std::vector{StateKind::kMomentum};

@@ -27,7 +27,7 @@ struct Philox4 {
   uint32_t v[4];
 };
 
-// The ten rounds on counter c and key k.
+// Returns the ten rounds on counter c and key k.
 COLONNADE_HOST_DEVICE inline Philox4 PhiloxRounds(Philox4 c, uint32_t k0, uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c.v[0];
@@ -72,7 +72,8 @@ COLONNADE_HOST_DEVICE inline double UniformDouble(uint32_t high, uint32_t low) {
   return static_cast<double>(((uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }
 
-// Element `index` of a stream of standard normal numbers (Box and Muller 1958); elements 2i and 2i+1 share one block.
+// Returns the element `index` of a stream of standard normal numbers (Box and Muller 1958); elements 2i and 2i+1 share one
+// block.
 inline double Gaussian(uint64_t seed, RandomPurpose purpose, uint32_t stream, uint64_t step, uint64_t index) {
   const Philox4 r = RandomBlock(seed, purpose, stream, step, index / 2);
   const double radius = std::sqrt(-2.0 * std::log1p(-UniformDouble(r.v[0], r.v[1])));

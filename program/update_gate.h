@@ -16,7 +16,8 @@ COLONNADE_HOST_DEVICE inline double ClipScale(double clip_norm, double total) {
   return scale < 1 ? scale : 1;
 }
 
-// The factor of the rate of a parameter, from the sums of squares of its gradient and of itself (UpdateGate in op.h).
+// Returns the factor of the rate of a parameter, from the sums of squares of its gradient and of itself (UpdateGate in
+// op.h).
 COLONNADE_HOST_DEVICE inline double TrustRatio(double trust, double weight_decay, double scale, double g2, double w2) {
   const double w = std::sqrt(w2), ratio = trust * w / (scale * std::sqrt(g2) + weight_decay * w);
   return trust > 0 && ratio > 0 && IsFinite(ratio) ? ratio : 1;

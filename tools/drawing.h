@@ -25,16 +25,17 @@ struct PlanPicture {
   std::vector<double> cuts;  // heights at which paper may cut it: between rows, and through no text beside them
 };
 
-// The first kMostDevicesShown devices, or what whole replicas these hold. Errors: those of a plan that is not the network's.
+// Returns the first kMostDevicesShown devices, or what whole replicas these hold. Errors: those of a plan that is not the
+// network's.
 absl::StatusOr<PlanPicture> PictureOfPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                           const program::Program& program, const DrawingOptions& options = {});
 absl::StatusOr<std::string> PlanAsSvg(const layers::LayerGraph& graph, const partition::Plan& plan,
                                       const program::Program& program, const DrawingOptions& options = {});
-// A line for each layer: what the first device holds of it, and what it sends; then a line for each reduction.
+// Returns a line for each layer: what the first device holds of it, and what it sends; then a line for each reduction.
 absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const partition::Plan& plan,
                                        const program::Program& program);
 
-// FailedPrecondition where DrawPlan writes no file of this name: one that ends in .dot.
+// Returns FailedPrecondition where DrawPlan writes no file of this name: one that ends in .dot.
 absl::Status CheckCanDraw(const std::string& path);
 
 // Writes `path`: text in a file that ends in .txt, else SVG.

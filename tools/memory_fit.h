@@ -28,15 +28,16 @@ struct FittingPlan {
   partition::Plan plan;
   int64_t peak_bytes = 0;  // of the fullest device
 };
-// The first plan that needs at most `memory_bytes` of each device: on `devices` of them, twice as many and so on, `most` as
-// the last; of each number every named plan in turn, with gradients reduced everywhere or, where only that fits, sharded.
-// Empty if there is none. `peak_bytes_of` is called at most twice for each name and number; plans for which it gives an
-// error are passed over.
+// Returns the first plan that needs at most `memory_bytes` of each device: on `devices` of them, twice as many and so on,
+// `most` as the last; of each number every named plan in turn, with gradients reduced everywhere or, where only that fits,
+// sharded. Empty if there is none. `peak_bytes_of` is called at most twice for each name and number; plans for which it
+// gives an error are passed over.
 std::optional<FittingPlan> NearestPlanThatFits(
     const layers::LayerGraph& graph, int64_t global_batch, int devices, int most, int64_t memory_bytes,
     const std::function<absl::StatusOr<int64_t>(const partition::Plan&)>& peak_bytes_of);
 
-// ResourceExhausted with a table of the parts and the nearest named plan that fits, if `program` exceeds a device's memory.
+// Returns ResourceExhausted with a table of the parts and the nearest named plan that fits, if `program` exceeds a device's
+// memory.
 absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
                        const program::Program& program);
 

@@ -28,25 +28,25 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;  // once it is set from elsewhere, the search ends with Cancelled
 };
 
-// The planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the planner's
-// is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
+// Returns the planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the
+// planner's is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
                                                                 const SearchOptions& search = {});
 
-// Seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
+// Returns the seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
 // (partition/bound.h).
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices);
 
-// FailedPrecondition where the machine has fewer devices, naming shipped profiles that have enough.
+// Returns FailedPrecondition where the machine has fewer devices, naming shipped profiles that have enough.
 absl::Status CheckDevices(const engine::Machine& machine, int devices);
 
-// What is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
+// Returns what is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
 
-// The devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
+// Returns the devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
 absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
                                                                       const layers::LayerGraph& graph,
                                                                       const partition::Plan& plan,

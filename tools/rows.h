@@ -62,13 +62,14 @@ absl::StatusOr<RowTable> RowsFromJson(absl::string_view json);
 absl::Span<const data::EmbeddedFile> ShippedTables();
 const RowTable& PaperTable();
 
-// The plan of a row. Errors: those of the planner or the named plan.
+// Returns the plan of a row. Errors: those of the planner or the named plan.
 absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine);
 
-// How a row is lowered: as training with momentum and weight decay.
+// Returns how a row is lowered: as training with momentum and weight decay.
 partition::LowerOptions LowerOptionsOf(const Row& row);
 
-// A training step of a row with momentum and weight decay, under a plan of PlanOfRow, as LowerRepresentativesOn lowers it.
+// Returns a training step of a row with momentum and weight decay, under a plan of PlanOfRow, as LowerRepresentativesOn
+// lowers it.
 absl::StatusOr<program::RepresentativeProgram> LowerRow(const Row& row, const layers::LayerGraph& graph,
                                                         const engine::Machine& machine, const partition::Plan& plan);
 

@@ -17,9 +17,9 @@ std::string Escaped(absl::string_view text);
 // "1.3 kB", "22.15 MB"
 std::string Bytes(int64_t bytes);
 
-// The width of a text in a sans-serif font of that size; an upper bound for most.
+// Returns the width of a text in a sans-serif font of that size; an upper bound for most.
 double TextWidth(absl::string_view text, double font_size);
-// The beginning of a text, with an ellipsis, as far as it fits into `width`.
+// Returns the beginning of a text, with an ellipsis, as far as it fits into `width`.
 std::string Clipped(absl::string_view text, double font_size, double width);
 
 inline constexpr int kSeriesColours = 8;
@@ -69,10 +69,10 @@ class Svg {
   std::string body_;
 };
 
-// The names of the classes of a colour: of what is filled with it, and of what is drawn with it.
+// Returns the names of the classes of a colour: of what is filled with it, and of what is drawn with it.
 std::string FillClass(Paint paint);
 std::string StrokeClass(Paint paint);
-// The rules of those classes, for pages that hold more than pictures.
+// Returns the rules of those classes, for pages that hold more than pictures.
 std::string PaintStyles();
 
 }  // namespace colonnade::tools

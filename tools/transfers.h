@@ -62,7 +62,7 @@ struct TransferRun {
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend = CpuDevices);
 
-// The median of `repeats`; Internal where a result is wrong.
+// Returns the median of `repeats`; Internal where a result is wrong.
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend = CpuDevices);
 
@@ -72,8 +72,8 @@ absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int member
 int64_t SizeOf(const TransferCase& transfer, int64_t bytes);
 double BusFactor(const std::string& what, int members);
 
-// What `colonnade bench transfers --json` has printed. InvalidArgument naming the entry and the field where something else
-// is there, or a result was wrong.
+// Returns what `colonnade bench transfers --json` has printed. InvalidArgument naming the entry and the field where
+// something else is there, or a result was wrong.
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json);
 
 }  // namespace colonnade::tools

@@ -38,11 +38,11 @@ View ChannelBlocked(program::DType dtype, const program::Shape& shape);  // REQU
 View Opaque(program::DType dtype, const program::Shape& shape, std::shared_ptr<const MemoryDesc> desc);
 View OpaqueBytes(program::DType dtype, const program::Shape& shape, int64_t bytes);
 
-// The layout that oneDNN wants of activations: channel-blocked for images of f32 or bf16 whose channels are a multiple of
-// 16, else row-major.
+// Returns the layout that oneDNN wants of activations: channel-blocked for images of f32 or bf16 whose channels are a
+// multiple of 16, else row-major.
 View Natural(program::DType dtype, const program::Shape& shape);
 
-// The box `region` of `view`. REQUIRES: inside the view; all of it if the view is opaque.
+// Returns the box `region` of `view`. REQUIRES: inside the view; all of it if the view is opaque.
 View Slice(const View& view, const program::Region& region);
 
 // True if the elements fill one range of memory in the order in which RowMajor, ChannelBlocked or Opaque would put them.
@@ -50,22 +50,23 @@ bool IsDense(const View& view);
 // Whether it is dense and row-major.
 bool InRows(const View& view);
 
-// The memory of a dense view as one dimension; two views of equal layout match element by element.
+// Returns the memory of a dense view as one dimension; two views of equal layout match element by element.
 View Flat(const View& view);
 
-// An affine view of the same elements, in the same row-major order, under another shape; nothing if strides do not allow it.
+// Returns an affine view of the same elements, in the same row-major order, under another shape; nothing if strides do not
+// allow it.
 std::optional<View> Reshape(const View& view, const program::Shape& shape);
 
 // Elements of memory that a dense view takes.
 int64_t MemoryElements(const View& view);
 
-// Where one element lies. REQUIRES: not opaque.
+// Returns where one element lies. REQUIRES: not opaque.
 int64_t OffsetOf(const View& view, const program::Shape& index);
 
 // True if both views put equal indices at equal distances from element 0.
 bool SameLayout(const View& a, const View& b);
 
-// What oneDNN calls the layout of a dense view.
+// Returns what oneDNN calls the layout of a dense view.
 MemoryDesc DescOf(const View& view);
 
 }  // namespace colonnade::cpu

@@ -16,8 +16,8 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
 // Whether a convolution of images x is the product of their rows and its weights: its window covers them.
 bool IsProduct(const program::Window& window, int64_t groups, const program::Shape& x);
 
-// The layout that the forward kernel of `dtype` prefers for weights `w`, given x and y in their natural layouts; null if it
-// is row-major. To be called where primitives are made.
+// Returns the layout that the forward kernel of `dtype` prefers for weights `w`, given x and y in their natural layouts;
+// null if it is row-major. To be called where primitives are made.
 std::shared_ptr<const MemoryDesc> PreferredConvWeights(const program::Window& window, int64_t groups, program::DType dtype,
                                                        const program::Shape& x, const program::Shape& w,
                                                        const program::Shape& y, const dnnl::engine& engine);

@@ -12,9 +12,9 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
 PreparedKernel Prepare(const program::FullyConnectedBackwardData& op, const TaskContext& context);
 PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const TaskContext& context);
 
-// The layout that the forward kernel of `dtype` prefers for weights [O, I] at batch size n; null if it is row-major. Blocked
-// weights save the repacking at each product: forward runs up to four times as fast at n = 16. To be called where primitives
-// are made.
+// Returns the layout that the forward kernel of `dtype` prefers for weights [O, I] at batch size n; null if it is row-major.
+// Blocked weights save the repacking at each product: forward runs up to four times as fast at n = 16. To be called where
+// primitives are made.
 std::shared_ptr<const MemoryDesc> PreferredFullyConnectedWeights(int64_t n, program::DType dtype, const program::Shape& w,
                                                                  const dnnl::engine& engine);
 

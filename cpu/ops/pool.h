@@ -12,7 +12,7 @@ PreparedKernel Prepare(const program::MaxPoolBackward& op, const TaskContext& co
 PreparedKernel Prepare(const program::AvgPoolForward& op, const TaskContext& context);
 PreparedKernel Prepare(const program::AvgPoolBackward& op, const TaskContext& context);
 
-// Bytes of the argmax operand of a pooling of x to y.
+// Returns the bytes of the argmax operand of a pooling of x to y.
 absl::StatusOr<int64_t> ArgmaxBytes(const program::Window& window, const View& x, const View& y, const dnnl::engine& engine);
 
 }  // namespace colonnade::cpu

@@ -6,8 +6,8 @@
 
 namespace colonnade::cpu {
 
-// The oneDNN kernels and our own loops, or, with `reference`, the plain loops of cpu/ref for all but data movement. Operands
-// in bf16 become f32 in the workspace where there is no kernel for them.
+// Returns the oneDNN kernels and our own loops, or, with `reference`, the plain loops of cpu/ref for all but data movement.
+// Operands in bf16 become f32 in the workspace where there is no kernel for them.
 PreparedKernel PrepareCompute(const program::Op& op, const TaskContext& context, bool reference);
 
 }  // namespace colonnade::cpu

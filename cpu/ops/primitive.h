@@ -67,7 +67,7 @@ class PrimitiveKernel : public Kernel {
 // True if oneDNN has only its plain loops for this case.
 bool IsReferenceImplementation(absl::string_view implementation);
 
-// The row-major layout of the same logical tensor, of another element type if `type` says so.
+// Returns the row-major layout of the same logical tensor, of another element type if `type` says so.
 MemoryDesc PlainDescLike(const MemoryDesc& desc, std::optional<dnnl::memory::data_type> type = std::nullopt);
 
 // to = from, at once; allocates.

@@ -9,7 +9,7 @@
 
 namespace colonnade::cpu::ref {
 
-// The elements of `x`, row-major.
+// Returns the elements of `x`, row-major.
 std::vector<double> ReadDense(const Tensor& x);
 
 // Writes row-major `values` to `y`, rounded to its element type.
@@ -18,7 +18,7 @@ void WriteDense(const std::vector<double>& values, const Tensor& y);
 // `value` as WriteDense leaves it in a tensor of a floating type.
 double Rounded(double value, program::DType dtype);
 
-// The first element of a tensor of doubles: step scalars.
+// Returns the first element of a tensor of doubles: step scalars.
 inline double Scalar(const Tensor& scalars, int index) {
   return static_cast<const double*>(scalars.data)[index * (scalars.strides.empty() ? 1 : scalars.strides[0])];
 }

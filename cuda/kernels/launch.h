@@ -8,7 +8,7 @@
 
 namespace colonnade::cuda {
 
-// What the launch itself says; errors inside come at the next synchronisation.
+// Returns what the launch itself says; errors inside come at the next synchronisation.
 cudaError_t LaunchKernel(const Kernel& kernel, cudaStream_t stream);
 
 }  // namespace colonnade::cuda

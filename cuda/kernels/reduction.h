@@ -25,8 +25,8 @@ concept Reduction = requires {
   typename K::Part;
 };
 
-// What thread `row` merges with, of `rows` that are left: the row half of them further on, or −1. (rows + 1) / 2 are left
-// afterwards.
+// Returns what thread `row` merges with, of `rows` that are left: the row half of them further on, or −1. (rows + 1) / 2 are
+// left afterwards.
 COLONNADE_HOST_DEVICE inline int PartnerOf(int row, int rows) {
   const int half = (rows + 1) / 2;
   return row + half < rows ? row + half : -1;

@@ -29,7 +29,7 @@ struct Walk {
   int64_t stride[kMostOperands][4] = {};  // by operand, then dimension
   int64_t offset[kMostOperands] = {};     // of element 0
 
-  // Where element i of `operand` is, in elements from the operand's base.
+  // Returns where element i of `operand` is, in elements from the operand's base.
   COLONNADE_HOST_DEVICE int64_t At(int operand, int64_t i) const {
     if (rank == 1) return offset[operand] + i * stride[operand][0];
     int64_t at = offset[operand];

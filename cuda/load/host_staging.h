@@ -24,7 +24,7 @@ class HostStaging {
   // Makes inputs known to the GPUs, and takes memory for outputs.
   absl::Status Take();
 
-  // What calls read and write: the inputs of the host's slots, outputs of our own. Two.
+  // Returns what calls read and write: the inputs of the host's slots, outputs of our own. Two.
   const engine::HostSlot* slots() const { return staged_; }
   // Gives the host the outputs of `step`. REQUIRES: synchronized.
   void DeliverOutputs(int64_t step) const;

@@ -34,7 +34,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   // `resources`, `program` and `slots` must outlive the result.
   static absl::StatusOr<std::unique_ptr<CudaProgram>> Load(Resources& resources, const program::Program& program,
                                                            const engine::HostSlot (&slots)[2]);
-  // Bytes that Load would take, on each device; nothing is taken.
+  // Returns the bytes that Load would take, on each device; nothing is taken.
   static absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(Resources& resources, const program::Program& program);
   ~CudaProgram() override;
 

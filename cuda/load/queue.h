@@ -39,7 +39,7 @@ class Queues {
 
   // Commands that have not been handed on.
   int64_t held() const { return held_; }
-  // The tasks that meet with `task`, itself included, in the order of the sequence; itself alone for a compute task.
+  // Returns the tasks that meet with `task`, itself included, in the order of the sequence; itself alone for a compute task.
   absl::Span<const program::TaskId> SidesOf(program::TaskId task) const { return meetings_.SidesOf(task); }
 
  private:

@@ -17,8 +17,8 @@
 
 namespace colonnade::cuda {
 
-// How images x, which a convolution (without groups) turns into y, are best folded; nothing where that gains nothing:
-// where vectors of channels are whole already, or in full f32, which has no tensor cores.
+// Returns how images x, which a convolution (without groups) turns into y, are best folded; nothing where that gains
+// nothing: where vectors of channels are whole already, or in full f32, which has no tensor cores.
 std::optional<SpaceToDepth> FoldOfImages(const program::Window& window, const program::Shape& x, const program::Shape& y,
                                          program::DType dtype, Precision precision);
 // Return the folded convolution's window, and how its filters are folded.

@@ -23,7 +23,7 @@ enum class StepMode {
   kCapture,  // every call goes into a graph, which is then launched
   kLaunch,   // the graph of an earlier step of the same slot is launched
 };
-// How the step after `steps_before` others runs; `has_graph`: its slot has a graph.
+// Returns how the step after `steps_before` others runs; `has_graph`: its slot has a graph.
 StepMode ModeOfStep(bool graphs, int64_t steps_before, bool has_graph);
 
 class StepGraphs {
@@ -40,7 +40,7 @@ class StepGraphs {
   void Forget();
 
   bool has_graph(int parity) const { return graphs_[parity] != nullptr; }
-  // Where graphs begin and end: the first device's compute stream.
+  // Returns where graphs begin and end: the first device's compute stream.
   const Stream& stream() const { return resources_.devices[0].stream(program::Lane::kCompute); }
   // Recorded behind each launch of a graph.
   Event ended(int parity) const { return ended_[parity]; }

@@ -32,7 +32,7 @@ absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& t
 // y = x + bias over dimension 1, or max(·, 0) of it; y may be x. x is of the type of y, or f32.
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu);
 absl::StatusOr<Call> ActivationCall(program::Activation activation, const Operand& x, const Operand& y);
-// What a product leaves to be done where no library does it in the same kernel: y = y + bias, if there is one, then
+// Returns what a product leaves to be done where no library does it in the same kernel: y = y + bias, if there is one, then
 // max(·, 0) of it. REQUIRES: bias or relu.
 absl::StatusOr<Call> BiasAndReluCall(const Operand& y, const Operand* bias, bool relu);
 

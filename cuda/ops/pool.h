@@ -12,7 +12,7 @@ PreparedTask Prepare(const program::MaxPoolBackward& op, const TaskContext& cont
 PreparedTask Prepare(const program::AvgPoolForward& op, const TaskContext& context);
 PreparedTask Prepare(const program::AvgPoolBackward& op, const TaskContext& context);
 
-// The operand's extents and strides; dimensions that it has not are 1. REQUIRES: at most four.
+// Returns the operand's extents and strides; dimensions that it has not are 1. REQUIRES: at most four.
 Image ImageOf(const View& view);
 
 // Whether kernels can take wide vectors of `dtype`'s channels of all of `images`, whatever type these are.
