@@ -286,7 +286,12 @@ absl::Status Checkpointing::KeepConfig(bool trains) const {
   const std::string path = absl::StrCat(folder_->path(), "/config.toml");
   std::error_code ignored;
   if (!trains && std::filesystem::exists(path, ignored)) return absl::OkStatus();
-  return engine::ReplaceFile(path, ConfigText(flags_.resolved));
+  std::vector<ResolvedFlag> flags = flags_.resolved;
+  for (ResolvedFlag& flag : flags) {
+    // It may come from the record of the run that found it, which need not stay where it is.
+    if (flag.name == "plan" && session_.plan.name == partition::kAutoPlan) flag.values = {partition::kAutoPlan};
+  }
+  return engine::ReplaceFile(path, ConfigText(flags));
 }
 
 void Checkpointing::AddLoss(double loss) {

@@ -1,6 +1,7 @@
 #include "cli/config.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
+#include "partition/planner.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 
@@ -27,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kFlag[] = "--config";
-constexpr int64_t kMostBytes = 1 << 20;
+constexpr int64_t kMostBytes = 1 << 24;  // of a record, which has the loss of each step
 
 bool Has(const std::vector<std::string>& words, const std::string& flag) {
   return std::any_of(words.begin(), words.end(),
@@ -61,6 +63,12 @@ std::vector<std::string> WordsOfValue(const Json& value) {
   return words;
 }
 
+std::string AbsolutePath(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(file, error);
+  return error ? file : path.string();
+}
+
 // Whether a record's value of --plan is a name that gives the same plan each time. What a search found depends on more than
 // flags, and a file may have changed: the record holds such a plan itself.
 bool IsNamedPlan(const std::string& plan) {
@@ -69,7 +77,9 @@ bool IsNamedPlan(const std::string& plan) {
 }
 
 // The flags of a record; those that were not given and have no value in it are left out.
-absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file) {
+// A plan that a search found is looked for again where the command line, `words`, asks for other devices.
+absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file,
+                                                         const std::vector<std::string>& words) {
   const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
     return absl::InvalidArgumentError(
@@ -82,7 +92,8 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text
     item.name = name;
     item.inputs = WordsOfValue(value);
     const bool holds_plan = name == "plan" && value.is_string() && record.contains(kPlanInRecord);
-    if (holds_plan && !IsNamedPlan(value.get<std::string>())) item.inputs = {file};
+    const bool searches = value == partition::kAutoPlan && Has(words, "--devices");
+    if (holds_plan && !searches && !IsNamedPlan(value.get<std::string>())) item.inputs = {AbsolutePath(file)};
     items.push_back(std::move(item));
   }
   return items;
@@ -99,8 +110,9 @@ std::string KeyOf(absl::string_view line) {
   return absl::StartsWith(key, "#") ? "" : std::string(key);
 }
 
-absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file) {
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file);
+absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file,
+                                                   const std::vector<std::string>& words) {
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file, words);
   int number = 0;
   std::set<std::string> keys;  // of a section
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -253,7 +265,7 @@ std::string ConfigFileOf(const std::vector<std::string>& words) {
 
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app) {
-  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file));
+  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file, words));
   Reader reader(file, text, app, words.empty() ? "" : words[0]);
   std::vector<std::string> more;
   for (const CLI::ConfigItem& item : items) {

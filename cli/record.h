@@ -20,9 +20,9 @@ struct RunFacts {
 // The member of a record that holds the plan, as --plan takes it in a file.
 inline constexpr char kPlanInRecord[] = "plan_file";
 
-// {"version", "commit", "machine", "data", "data_identity", "seed", "flags", "plan_file"}. --config takes the object; what
-// has no value in "flags" is null, and plan_file is what --plan takes as a file: of a plan that was
-// found, or that was in a file, --config takes that.
+// Returns {"version", "commit", "machine", "data", "data_identity", "seed", "flags", "plan_file"}. --config takes the
+// object; what has no value in "flags" is null, and plan_file is what --plan takes as a file: --config takes a plan from
+// there that was found, or that was in a file.
 nlohmann::ordered_json RecordJson(const Flags& flags, const Session& session, const RunFacts& facts);
 
 }  // namespace colonnade::cli

@@ -108,9 +108,7 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
       .learning_rate = rate,
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
   if (session.plan.mesh.device_count() == 1) {
-    Warn(
-        "the plan has one device, so nothing is split and one device is compared with itself; --devices and --plan say "
-        "more");
+    Warn("the plan has one device, so nothing is split; --devices and --plan say more");
   }
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   WipeOut();

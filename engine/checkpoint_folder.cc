@@ -45,8 +45,9 @@ bool IsOurs(const std::string& name) {
 // Removes what of `folder` is ours, and the folder if nothing else is in it; as far as it goes.
 void RemoveOurs(const std::string& folder) {
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    if (IsOurs(entry.path().filename().string())) fs::remove(entry.path(), ignored);
+  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored)) {
+    std::error_code stays;
+    if (IsOurs(it->path().filename().string())) fs::remove(it->path(), stays);
   }
   fs::remove(folder, ignored);
 }

@@ -31,7 +31,7 @@ struct BucketLayout {
   std::vector<int64_t> member_begin, member_bytes;  // by member
   // Returns where part `part` begins. Those that have a unit more than others come first.
   int64_t part_begin(int64_t part) const { return (units / parts * part + std::min(part, units % parts)) * alignment; }
-  // Returns what of it the device holds.
+  // Return where what the device holds begins, and how many bytes that is.
   int64_t held_begin(const program::Bucket& bucket) const { return part_begin(bucket.first_part); }
   int64_t held_bytes(const program::Bucket& bucket) const {
     return part_begin(bucket.first_part + bucket.held_parts) - held_begin(bucket);

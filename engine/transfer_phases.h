@@ -47,11 +47,11 @@ struct Phase {
   double summed_bytes = 0;  // that one device receives and adds to its own, beyond what hides behind the flows
 };
 
-// Returns an all-reduce by a switch that adds: each member reads the sum of its part, for which all send theirs to the
-// switch, and writes it to all through the switch: 2α + (M+1)/M·S/β, β at most `most`. Each member's flow is as one to the
-// next: they take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable Hierarchical Aggregation
-// and Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what the NVLS algorithm of
-// NCCL does (its source, all_reduce.h).
+// Returns the phases of an all-reduce by a switch that adds: each member reads the sum of its part, for which all send
+// theirs to the switch, and writes it to all through the switch: 2α + (M+1)/M·S/β, β at most `most`. Each member's flow is
+// as one to the next: they take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable
+// Hierarchical Aggregation and Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what
+// the NVLS algorithm of NCCL does (its source, all_reduce.h).
 std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
 
 // Adds the flows of `more`, which runs beside `phase`: both wait for the one of more hops and of more summed bytes.

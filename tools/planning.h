@@ -28,7 +28,7 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;  // once it is set from elsewhere, the search ends with Cancelled
 };
 
-// Returns the planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the
+// Runs the planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the
 // planner's is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,

@@ -15,8 +15,8 @@ struct Timeline {
   std::string svg;
   int devices = 0;  // of which tasks are shown: as many, the first, as a page can hold, and at least one
 };
-// Returns a lane for each of a device that does anything, a bar for each task. Its class is "timeline", that of the part
-// which can be zoomed "bars"; the titles of bars say what they are.
+// Draws a row for each lane of a device that does anything, and a bar for each task. Its class is "timeline", that of the
+// part which can be zoomed "bars"; the titles of bars say what they are.
 Timeline DrawTimeline(const engine::Trace& trace);
 
 struct StackedBar {

@@ -11,8 +11,8 @@
 
 namespace colonnade::tools {
 
-// Returns a mark for each task that counts as computing: at its flop per byte that it reads or writes and its flop per
-// second. Its area is its time, of `seconds` by task; its colour is its kind, which is a word such as conv_forward.
+// Draws, as SVG, a mark for each task that counts as computing: at its flop per byte that it reads or writes and its flop
+// per second. Its area is its time, of `seconds` by task; its colour is its kind, which is a word such as conv_forward.
 std::string RooflineAsSvg(const std::string& title, const program::Program& program, const std::vector<double>& seconds,
                           const Ceilings& ceilings);
 

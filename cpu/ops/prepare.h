@@ -6,8 +6,8 @@
 
 namespace colonnade::cpu {
 
-// Returns the oneDNN kernels and our own loops, or, with `reference`, the plain loops of cpu/ref for all but data movement.
-// Operands in bf16 become f32 in the workspace where there is no kernel for them.
+// Returns oneDNN's kernel for `op` or our own loop, or, with `reference`, the plain loop of cpu/ref for all but data
+// movement. Operands in bf16 become f32 in the workspace where there is no kernel for them.
 PreparedKernel PrepareCompute(const program::Op& op, const TaskContext& context, bool reference);
 
 }  // namespace colonnade::cpu

@@ -216,8 +216,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 absl::Status MakeFolder(const std::string& folder, const FileCalls& calls) {
   if (IsFolder(folder)) return absl::OkStatus();
   if (calls.Mkdir(folder.c_str(), 0755) != 0) {
-    const bool is_made_by_another = errno == EEXIST && IsFolder(folder);
+    const int error = errno;
+    const bool is_made_by_another = error == EEXIST && IsFolder(folder);
     if (is_made_by_another) return absl::OkStatus();
+    errno = error;
     return SystemError("make folder", folder);
   }
   return SyncFolder(DirectoryOf(folder), calls);

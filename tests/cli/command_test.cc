@@ -57,6 +57,12 @@ TEST_F(Command, VerifyAgreesAndSaysHowClosely) {
   }
 }
 
+TEST_F(Command, VerifySaysWhereAPlanSplitsNothing) {
+  const std::string verify = "verify --model=two_column --data=digits --width=0.25 --steps=1 ";
+  EXPECT_THAT(Run(verify).err, HasSubstr("the plan has one device, so nothing is split"));
+  EXPECT_THAT(Run(verify + "--plan=data --devices=2").err, Not(HasSubstr("nothing is split")));
+}
+
 TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
   const Result r = Run("program --model=two_column --plan=model --devices=2 --batch=4");
   EXPECT_EQ(r.code, 0);

@@ -143,6 +143,12 @@ TEST_F(Config, ARecordHasThePlanThatWasFoundOrThatWasInAFile) {
   EXPECT_EQ(taken["plan_file"], found["plan_file"]);
   EXPECT_EQ(taken["flags"]["plan"], "auto");
   EXPECT_NE(Train(absl::StrCat("--config=", In("run.json"), " --plan=auto"))["plan_file"], found["plan_file"]);
+  const json on_one = Train(absl::StrCat("--config=", In("run.json"), " --devices=1"));
+  EXPECT_EQ(on_one["devices"], 1) << "the search is made again";
+  ASSERT_EQ(Run(absl::StrCat("train --config=", In("run.json"), " --checkpoint=", In("ck"))).code, 0);
+  EXPECT_THAT(*engine::ReadFile(In("ck/config.toml"), 1 << 20), HasSubstr("plan = \"auto\""));
+  found["flags"]["devices"] = 4;  // of which the search took two
+  expect_again(found);
   json plan = taken["plan_file"];
   plan["name"] = "mine";
   Write("mine.json", plan.dump());

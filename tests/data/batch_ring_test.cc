@@ -11,7 +11,6 @@
 namespace colonnade::data {
 namespace {
 
-// Workers that found no memory for a batch could tell nobody.
 TEST(BatchRing, WhatAReaderThrowsIsTheErrorOfItsSample) {
   const auto fill = [](WorkerClock&, int64_t position, absl::Span<uint8_t>, Filled&) {
     if (position == 2) throw std::length_error("too long");
@@ -23,6 +22,7 @@ TEST(BatchRing, WhatAReaderThrowsIsTheErrorOfItsSample) {
   EXPECT_TRUE((*batch)->samples[1].error.ok());
 }
 
+// Workers that found no memory for a batch could tell nobody.
 TEST(BatchRing, WhereThereIsNoMemoryForABatchTheReaderIsToldAndMayAskForLess) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer ends where so much memory is asked for";
   const auto fill = [](WorkerClock&, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {
