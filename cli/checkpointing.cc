@@ -17,6 +17,7 @@
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
@@ -286,12 +287,7 @@ absl::Status Checkpointing::KeepConfig(bool trains) const {
   const std::string path = absl::StrCat(folder_->path(), "/config.toml");
   std::error_code ignored;
   if (!trains && std::filesystem::exists(path, ignored)) return absl::OkStatus();
-  std::vector<ResolvedFlag> flags = flags_.resolved;
-  for (ResolvedFlag& flag : flags) {
-    // It may come from the record of the run that found it, which need not stay where it is.
-    if (flag.name == "plan" && session_.plan.name == partition::kAutoPlan) flag.values = {partition::kAutoPlan};
-  }
-  return engine::ReplaceFile(path, ConfigText(flags));
+  return engine::ReplaceFile(path, ConfigText(FlagsThatRepeat(flags_, session_)));
 }
 
 void Checkpointing::AddLoss(double loss) {

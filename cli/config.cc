@@ -69,15 +69,9 @@ std::string AbsolutePath(const std::string& file) {
   return error ? file : path.string();
 }
 
-// Whether a record's value of --plan is a name that gives the same plan each time. What a search found depends on more than
-// flags, and a file may have changed: the record holds such a plan itself.
-bool IsNamedPlan(const std::string& plan) {
-  const std::vector<std::string>& names = partition::PlanNames();
-  return std::find(names.begin(), names.end(), plan) != names.end();
-}
-
 // The flags of a record; those that were not given and have no value in it are left out.
-// A plan that a search found is looked for again where the command line, `words`, asks for other devices.
+// A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
+// record holds such a plan itself. One that was found is searched again where the command line, `words`, has --devices.
 absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file,
                                                          const std::vector<std::string>& words) {
   const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -93,7 +87,7 @@ absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text
     item.inputs = WordsOfValue(value);
     const bool holds_plan = name == "plan" && value.is_string() && record.contains(kPlanInRecord);
     const bool searches = value == partition::kAutoPlan && Has(words, "--devices");
-    if (holds_plan && !searches && !IsNamedPlan(value.get<std::string>())) item.inputs = {AbsolutePath(file)};
+    if (holds_plan && !searches && !partition::IsNamedPlan(value.get<std::string>())) item.inputs = {AbsolutePath(file)};
     items.push_back(std::move(item));
   }
   return items;

@@ -118,11 +118,9 @@ std::string PadFor(const DataFlags& flags, const program::Shape& expected, const
 }
 
 std::string PadForModel(const Flags& flags, const program::Shape& found) {
-  for (const models::ModelInfo& model : models::AllModels()) {
-    if (model.name != flags.model) continue;
-    return PadFor(flags, {model.input_channels, model.input_size, model.input_size}, found);
-  }
-  return "";
+  const absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
+  if (!model.ok()) return "";
+  return PadFor(flags, {(*model)->input_channels, (*model)->input_size, (*model)->input_size}, found);
 }
 
 }  // namespace

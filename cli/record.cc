@@ -66,12 +66,10 @@ Json ChosenValues(const Flags& flags, const Session& session, const RunFacts& fa
 Json FlagsJson(const Flags& flags, const Session& session, const RunFacts& facts) {
   const Json chosen = ChosenValues(flags, session, facts);
   Json json;
-  for (const ResolvedFlag& flag : flags.resolved) {
+  for (const ResolvedFlag& flag : FlagsThatRepeat(flags, session)) {
     const bool is_open = flag.values.empty() || (flag.name == "backend" && flag.values[0] == "auto");
     json[flag.name] = is_open && chosen.contains(flag.name) ? chosen[flag.name] : FlagJson(flag);
   }
-  // A plan that was found, though it may come from the record of the run that found it.
-  if (session.plan.name == partition::kAutoPlan) json["plan"] = partition::kAutoPlan;
   return json;
 }
 
@@ -93,6 +91,14 @@ Json MachineJson(const BackendFlags& flags, const RunFacts& facts) {
 }
 
 }  // namespace
+
+std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& session) {
+  std::vector<ResolvedFlag> repeat = flags.resolved;
+  for (ResolvedFlag& flag : repeat) {
+    if (flag.name == "plan" && session.plan.name == partition::kAutoPlan) flag.values = {partition::kAutoPlan};
+  }
+  return repeat;
+}
 
 Json RecordJson(const Flags& flags, const Session& session, const RunFacts& facts) {
   const BuildFacts& build = ThisBuild();

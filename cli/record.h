@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_RECORD_H_
 
 #include <string>
+#include <vector>
 
 #include "cli/session.h"
 #include "data/moments.h"
@@ -19,6 +20,10 @@ struct RunFacts {
 
 // The member of a record that holds the plan, as --plan takes it in a file.
 inline constexpr char kPlanInRecord[] = "plan_file";
+
+// Returns the flags of a run as they were parsed. A plan that was found is `auto` though it may come from the record of the
+// run that found it, which need not stay where it is.
+std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& session);
 
 // Returns {"version", "commit", "machine", "data", "data_identity", "seed", "flags", "plan_file"}. --config takes the
 // object; what has no value in "flags" is null, and plan_file is what --plan takes as a file: --config takes a plan from

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "cli/config.h"
 #include "cli/curves.h"
+#include "cli/record.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
 #include "program/status_macros.h"
@@ -99,7 +100,7 @@ Json HeadJson(const Flags& flags, const Session& session, const std::string& bac
           {"devices", session.plan.mesh.device_count()},
           {"backend", backend},
           {"run", std::move(run)},
-          {"config", ConfigText(flags.resolved)}};
+          {"config", ConfigText(FlagsThatRepeat(flags, session))}};
 }
 
 Json StepJson(const StepRecord& record) {

@@ -59,8 +59,7 @@ absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::L
 absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGraph& graph) {
   const int devices = std::max(flags.devices, 1);
   const std::string name = !flags.plan.empty() ? flags.plan : devices > 1 ? "data" : "single";
-  const std::vector<std::string>& names = partition::PlanNames();
-  if (std::find(names.begin(), names.end(), name) != names.end()) {
+  if (partition::IsNamedPlan(name)) {
     return partition::NamedPlan(name, graph,
                                 {.devices = devices, .columns = flags.columns, .global_batch = SamplesAtOnce(flags)});
   }

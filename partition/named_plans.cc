@@ -1,5 +1,7 @@
 #include "partition/named_plans.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -145,10 +147,12 @@ const std::vector<std::string>& PlanNames() {
   return names;
 }
 
+bool IsNamedPlan(absl::string_view name) {
+  return std::find(PlanNames().begin(), PlanNames().end(), name) != PlanNames().end();
+}
+
 absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, const NamedPlanOptions& options) {
-  bool known = false;
-  for (const std::string& n : PlanNames()) known = known || n == std::string(name);
-  if (!known) {
+  if (!IsNamedPlan(name)) {
     if (name == kAutoPlan) {
       return absl::FailedPreconditionError(
           absl::StrFormat("plan \"%s\" has no fixed form: a search finds it for a machine (SearchPlans); expected one of %s",

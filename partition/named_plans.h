@@ -21,6 +21,7 @@
 namespace colonnade::partition {
 
 const std::vector<std::string>& PlanNames();
+bool IsNamedPlan(absl::string_view name);
 
 struct NamedPlanOptions {
   int devices = 1;

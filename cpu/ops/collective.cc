@@ -173,17 +173,18 @@ absl::Status CheckOpaque(absl::Span<const TaskContext> members, CollectiveKind k
 
 absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> sides) {
   MovesByMember moves(2);
+  const auto shape_of = [&](int side, int use) -> const program::Shape& { return sides[side].view(use).shape; };
   for (int receiver = 0; receiver < 2; ++receiver) {
     const auto& exchange = std::get<program::Exchange>(sides[receiver].task.what);
     if (!exchange.receives) continue;
     const int to = exchange.sends ? 1 : 0;
-    const View from_view = sides[1 - receiver].view(0), to_view = sides[receiver].view(to);
+    const View &from_view = sides[1 - receiver].view(0), &to_view = sides[receiver].view(to);
     const bool opaque = from_view.kind == View::Kind::kOpaque || to_view.kind == View::Kind::kOpaque;
     if (opaque && !SameLayout(from_view, to_view)) {
       return absl::InternalError("the sides of an exchange hold it in different layouts of oneDNN");
     }
-    moves[receiver].push_back(AllRows({{1 - receiver, 0, opaque ? Flat(from_view) : from_view}},
-                                      {{receiver, to, opaque ? Flat(to_view) : to_view}}));
+    moves[receiver].push_back(AllRows({PlaceOf(sides, program::WholeOperand(1 - receiver, 0, shape_of))},
+                                      {PlaceOf(sides, program::WholeOperand(receiver, to, shape_of))}));
   }
   return MakeTransfer(std::move(moves));
 }
