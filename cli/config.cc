@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/definitions.h"
 #include "cli/record.h"
@@ -22,6 +20,9 @@
 #include "partition/planner.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+
+#define TOML_EXCEPTIONS 0
+#include "toml++/toml.h"
 
 namespace colonnade::cli {
 namespace {
@@ -69,81 +70,119 @@ std::string AbsolutePath(const std::string& file) {
   return error ? file : path.string();
 }
 
-// The flags of a record; those that were not given and have no value in it are left out.
+// What a file says of one flag.
+struct ConfigItem {
+  std::string section;  // the sub-command that it is for; empty: any that has the flag
+  std::string name;     // of the flag, without --
+  std::vector<std::string> values;
+  std::string file;   // that says it
+  uint32_t line = 0;  // of the file, from 1; 0 in a record
+
+  std::string Place() const { return line == 0 ? file : absl::StrFormat("%s: line %d", file, line); }
+};
+
+// Returns the flags of a record; those that were not given and have no value in it are left out.
 // A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
 // record holds such a plan itself. One that was found is searched again where the command line, `words`, has --devices.
-absl::StatusOr<std::vector<CLI::ConfigItem>> ParseRecord(const std::string& text, const std::string& file,
-                                                         const std::vector<std::string>& words) {
+absl::StatusOr<std::vector<ConfigItem>> ParseRecord(const std::string& text, const std::string& file,
+                                                    const std::vector<std::string>& words) {
   const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: expected TOML, or the object that train --json prints, with \"flags\" in it", file));
   }
-  std::vector<CLI::ConfigItem> items;
+  std::vector<ConfigItem> items;
   for (const auto& [name, value] : record["flags"].items()) {
     if (value.is_null() || value == false) continue;
-    CLI::ConfigItem item;
-    item.name = name;
-    item.inputs = WordsOfValue(value);
+    ConfigItem item{.name = name, .values = WordsOfValue(value), .file = file};
     const bool holds_plan = name == "plan" && value.is_string() && record.contains(kPlanInRecord);
     const bool searches = value == partition::kAutoPlan && Has(words, "--devices");
-    if (holds_plan && !searches && !partition::IsNamedPlan(value.get<std::string>())) item.inputs = {AbsolutePath(file)};
+    if (holds_plan && !searches && !partition::IsNamedPlan(value.get<std::string>())) item.values = {AbsolutePath(file)};
     items.push_back(std::move(item));
   }
   return items;
 }
 
-// What a line gives a value; empty where it gives none.
-std::string KeyOf(absl::string_view line) {
-  const size_t equals = line.find('=');
-  if (equals == absl::string_view::npos) return "";
-  absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
-  for (const char* quote : {"\"", "'"}) {
-    if (absl::ConsumePrefix(&key, quote)) (void)absl::ConsumeSuffix(&key, quote);
-  }
-  return absl::StartsWith(key, "#") ? "" : std::string(key);
+// Returns a value in TOML: integers in decimal, text in double quotes.
+std::string AsToml(const toml::node& value) {
+  std::ostringstream text;
+  text << toml::toml_formatter(value, toml::format_flags::none);
+  return text.str();
 }
 
-absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& file,
-                                                   const std::vector<std::string>& words) {
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file, words);
-  int number = 0;
-  std::set<std::string> keys;  // of a section
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "[")) keys.clear();
-    // CLI11 joins the values of a key that it meets twice.
-    const std::string key = KeyOf(line);
-    if (!key.empty() && !keys.insert(key).second) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s: line %d: expected each key once, found \"%s\" twice", file, number, key));
+// Returns text, a number, true or false as a word of the command line; none for other values.
+std::optional<std::string> WordOf(const toml::node& value) {
+  if (const auto* text = value.as_string()) return text->get();
+  if (value.is_number() || value.is_boolean()) return AsToml(value);
+  return std::nullopt;
+}
+
+// Collects the flags of a TOML file.
+class TomlReader {
+ public:
+  TomlReader(std::string file, const CLI::App& app) : file_(std::move(file)) {
+    for (const CLI::App* command : app.get_subcommands({})) commands_.push_back(command->get_name());
+  }
+
+  // Returns them in the order of their lines.
+  absl::StatusOr<std::vector<ConfigItem>> Read(const std::string& text) {
+    const toml::parse_result parsed = toml::parse(text);
+    if (!parsed) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: line %d: expected TOML, with text in quotes: %s", file_,
+                                                        parsed.error().source().begin.line, parsed.error().description()));
     }
-    // CLI11 takes the rest of such a line for a comment.
-    const absl::string_view before = line.substr(0, line.find('#'));
-    if (before.size() == line.size() || std::count(before.begin(), before.end(), '"') % 2 == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: line %d: expected values without #, found %s", file, number, line));
+    RETURN_IF_ERROR(AddTable("", parsed.table()));
+    std::stable_sort(items_.begin(), items_.end(), [](const ConfigItem& a, const ConfigItem& b) { return a.line < b.line; });
+    return std::move(items_);
   }
-  std::istringstream stream(text);
-  try {
-    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(stream);
-    // CLI11 marks where sections begin and end.
-    std::erase_if(items, [](const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; });
-    return items;
-  } catch (const CLI::Error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", error.what()));
-  }
-}
 
-// "FILE: line 3" of the n-th line, from 0, for which `is_it` holds; "FILE" where there is none.
-template <class F>
-std::string PlaceOf(const std::string& file, absl::string_view text, int n, F is_it) {
-  int number = 0;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    if (is_it(line) && n-- == 0) return absl::StrFormat("%s: line %d", file, number);
+ private:
+  absl::Status AddTable(const std::string& section, const toml::table& table) {
+    for (const auto& [key, value] : table) {
+      ConfigItem item{.section = section, .name = std::string(key.str()), .file = file_, .line = key.source().begin.line};
+      if (value.is_table() || value.is_array_of_tables()) {
+        RETURN_IF_ERROR(CheckSection(item, value));
+        RETURN_IF_ERROR(AddTable(item.name, *value.as_table()));
+      } else {
+        RETURN_IF_ERROR(AddFlag(std::move(item), value));
+      }
+    }
+    return absl::OkStatus();
   }
-  return file;
+
+  absl::Status CheckSection(const ConfigItem& item, const toml::node& value) const {
+    const bool is_command = std::find(commands_.begin(), commands_.end(), item.name) != commands_.end();
+    if (item.section.empty() && is_command && value.is_table()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: expected sections that are sub-commands (%s), found \"%s\"", item.Place(), absl::StrJoin(commands_, ", "),
+        absl::StrCat(item.section, item.section.empty() ? "" : ".", item.name)));
+  }
+
+  absl::Status AddFlag(ConfigItem item, const toml::node& value) {
+    const auto add = [&](const toml::node& node) {
+      std::optional<std::string> word = WordOf(node);
+      if (word.has_value()) item.values.push_back(*std::move(word));
+      return word.has_value();
+    };
+    const toml::array* const list = value.as_array();
+    const bool is_known = list == nullptr ? add(value) : std::all_of(list->begin(), list->end(), add);
+    if (!is_known) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: expected text, a number, true or false, or a list of them for \"%s\"", item.Place(), item.name));
+    }
+    items_.push_back(std::move(item));
+    return absl::OkStatus();
+  }
+
+  const std::string file_;
+  std::vector<std::string> commands_;
+  std::vector<ConfigItem> items_;
+};
+
+absl::StatusOr<std::vector<ConfigItem>> Parse(const std::string& text, const std::string& file,
+                                              const std::vector<std::string>& words, const CLI::App& app) {
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file, words);
+  return TomlReader(file, app).Read(text);
 }
 
 // Whether a flag's value may be left out, as that of --resume.
@@ -156,23 +195,22 @@ bool MayStandAlone(const CLI::App& app, const std::vector<std::string>& words, c
   return option != nullptr && MayStandAlone(*option);
 }
 
-// What stands for an item on the command line. Of a flag whose value may be left out, true and false say whether it is
-// there.
-void AppendWords(const CLI::ConfigItem& item, bool may_stand_alone, std::vector<std::string>& words) {
-  std::string value = absl::StrJoin(item.inputs, ",");
+// Appends what stands for an item on the command line. Of a flag whose value may be left out, true and false say whether it
+// is there.
+void AppendWords(const ConfigItem& item, bool may_stand_alone, std::vector<std::string>& words) {
+  std::string value = absl::StrJoin(item.values, ",");
   if (may_stand_alone && value == "false") return;
   if (may_stand_alone && value == "true") value.clear();
   words.push_back(value.empty() ? absl::StrCat("--", item.name) : absl::StrCat("--", item.name, "=", value));
   if (value.empty()) words.emplace_back();  // else the next word would be taken for its value
 }
 
-class Reader {
+// Tells which items of a file are for one sub-command.
+class Selector {
  public:
-  Reader(std::string file, std::string text, const CLI::App& app, const std::string& command)
-      : file_(std::move(file)), text_(std::move(text)), command_(command) {
+  Selector(const CLI::App& app, const std::string& command) : command_(command) {
     for (const CLI::App* sub : app.get_subcommands({})) {
       const std::vector<std::string> flags = FlagsOf(*sub);
-      commands_.push_back(sub->get_name());
       all_.insert(flags.begin(), flags.end());
       if (sub->get_name() != command) continue;
       own_.insert(flags.begin(), flags.end());
@@ -183,57 +221,43 @@ class Reader {
   }
 
   // Whether an item is for this sub-command, and more than a switch that stays off; an error where it is for none.
-  absl::StatusOr<bool> IsMeant(const CLI::ConfigItem& item) {
-    const int before = counts_[item.name]++;
-    const auto place = [&] {
-      return PlaceOf(file_, text_, before, [&](absl::string_view line) { return KeyOf(line) == item.name; });
-    };
-    if (item.parents.size() > 1 || (item.parents.size() == 1 && !IsCommand(item.parents[0]))) {
-      const std::string section = absl::StrJoin(item.parents, ".");
-      const auto begins_it = [&](absl::string_view line) { return absl::StripAsciiWhitespace(line) == "[" + section + "]"; };
-      return absl::InvalidArgumentError(absl::StrFormat("%s: expected sections that are sub-commands (%s), found \"%s\"",
-                                                        PlaceOf(file_, text_, 0, begins_it), absl::StrJoin(commands_, ", "),
-                                                        section));
-    }
+  absl::StatusOr<bool> IsMeant(const ConfigItem& item) {
     if (!all_.contains(item.name)) {
-      return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", place(),
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", item.Place(),
                                                         item.name,
                                                         program::DidYouMean("; ", item.name, {own_.begin(), own_.end()})));
     }
-    if (!item.parents.empty() && item.parents[0] != command_) return false;
+    if (!item.section.empty() && item.section != command_) return false;
     if (!own_.contains(item.name)) return false;
-    const bool is_off = switches_.contains(item.name) && item.inputs == std::vector<std::string>{"false"};
+    const bool is_off = switches_.contains(item.name) && item.values == std::vector<std::string>{"false"};
     if (seen_.insert(item.name).second) return !is_off;
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected each key once, found \"%s\" twice", place(), item.name));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected each key once, found \"%s\" twice", item.Place(), item.name));
   }
 
  private:
-  bool IsCommand(const std::string& name) const {
-    return std::find(commands_.begin(), commands_.end(), name) != commands_.end();
-  }
-
-  const std::string file_, text_, command_;
-  std::vector<std::string> commands_;
-  std::map<std::string, int> counts_;  // of each key so far
+  const std::string command_;
   std::set<std::string> all_, own_, switches_, seen_;
 };
 
-// A value as TOML has it: lists of words in brackets, words that are no numbers in quotes.
-std::string AsToml(const std::vector<std::string>& values) {
-  const auto quoted = [](std::string* out, const std::string& value) {
-    double number = 0;
-    const bool is_number = CLI::detail::lexical_cast(value, number) && absl::StripAsciiWhitespace(value) == value;
-    const bool bare = is_number || value == "true" || value == "false";
-    absl::StrAppend(out, bare ? value : absl::StrCat("\"", value, "\""));
+// Returns the flag's value in TOML: a list in brackets, quotes about what is no number.
+std::string AsToml(const ResolvedFlag& flag) {
+  const auto append = [&](std::string* out, const std::string& value) {
+    const toml::parse_result bare = toml::parse(absl::StrCat("x = ", value));
+    const bool is_number = flag.is_number && bare && bare["x"].is_number();
+    const bool is_boolean = value == "true" || value == "false";
+    absl::StrAppend(out, is_number    ? AsToml(*bare["x"].node())
+                         : is_boolean ? value
+                                      : AsToml(toml::value<std::string>(value)));
   };
-  const std::string list = absl::StrJoin(values, ", ", quoted);
-  return values.size() == 1 ? list : absl::StrCat("[", list, "]");
+  const std::string list = absl::StrJoin(flag.values, ", ", append);
+  return flag.values.size() == 1 ? list : absl::StrCat("[", list, "]");
 }
 
-// CLI11 before 2.4 takes a backslash for itself, and later ones for the beginning of an escape.
-bool FitsIntoQuotes(const std::string& value) {
-  return std::none_of(value.begin(), value.end(),
-                      [](char c) { return absl::ascii_iscntrl(c) || c == '#' || c == '"' || c == '\\'; });
+// Whether TOML, which is UTF-8, reads the value as it is.
+bool FitsIntoToml(const std::string& value) {
+  const toml::parse_result parsed = toml::parse(absl::StrCat("x = ", AsToml(toml::value<std::string>(value))));
+  return parsed && parsed["x"].value<std::string>() == value;
 }
 
 bool TakesNumbers(const CLI::Option& option) {
@@ -259,11 +283,11 @@ std::string ConfigFileOf(const std::vector<std::string>& words) {
 
 absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
                                                      const std::vector<std::string>& words, const CLI::App& app) {
-  ASSIGN_OR_RETURN(std::vector<CLI::ConfigItem> items, Parse(text, file, words));
-  Reader reader(file, text, app, words.empty() ? "" : words[0]);
+  ASSIGN_OR_RETURN(std::vector<ConfigItem> items, Parse(text, file, words, app));
+  Selector selector(app, words.empty() ? "" : words[0]);
   std::vector<std::string> more;
-  for (const CLI::ConfigItem& item : items) {
-    ASSIGN_OR_RETURN(bool meant, reader.IsMeant(item));
+  for (const ConfigItem& item : items) {
+    ASSIGN_OR_RETURN(bool meant, selector.IsMeant(item));
     const bool is_given = Has(words, "--" + item.name) || Has(words, InPlaceOf("--" + item.name));
     if (meant && !is_given) AppendWords(item, MayStandAlone(app, words, "--" + item.name), more);
   }
@@ -318,9 +342,9 @@ std::string ConfigText(const std::vector<ResolvedFlag>& flags) {
   bool fit = true;
   for (const ResolvedFlag& flag : flags) {
     if (flag.values.empty()) continue;
-    absl::StrAppend(&text, flag.name, " = ", AsToml(flag.values), "\n");
+    absl::StrAppend(&text, flag.name, " = ", AsToml(flag), "\n");
     record["flags"][flag.name] = FlagJson(flag);
-    fit = fit && std::all_of(flag.values.begin(), flag.values.end(), FitsIntoQuotes);
+    fit = fit && std::all_of(flag.values.begin(), flag.values.end(), FitsIntoToml);
   }
   return fit ? text : absl::StrCat(record.dump(1, ' ', false, Json::error_handler_t::replace), "\n");
 }

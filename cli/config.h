@@ -1,4 +1,4 @@
-// --config=FILE: flags from a file, in TOML as CLI11 reads it.
+// --config=FILE: flags from a file, in TOML.
 //
 //   model = "resnet20"
 //   batch = 128
@@ -24,7 +24,7 @@ void AddConfigFlag(CLI::App& command, std::string& file);
 
 // Returns the command line `words` (without the program's name) with the flags of its --config file behind it, but for those
 // that it has itself. Keys that another sub-command knows are left out. NotFound where the file is missing; InvalidArgument
-// naming file and key where no sub-command knows it, or it stands twice.
+// naming file, line and key where no sub-command knows it, it stands twice, or its value is a date or a table.
 absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
 
 // Returns the value of --config among the words; empty if it is not there.
@@ -40,7 +40,7 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
 nlohmann::ordered_json FlagJson(const ResolvedFlag& flag);
 
 // Returns what --config takes to run the command again: each of its flags that was given or has a default, as TOML; as a
-// record where a value cannot stand in quotes.
+// record where a value is not UTF-8.
 std::string ConfigText(const std::vector<ResolvedFlag>& flags);
 
 }  // namespace colonnade::cli
