@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test that docs/tests.md names is there, and so is every source file that a comment or a page names.
+# Every test that a list of what was seen to fail names is there, and so is every source file that a comment or a page names.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 found=$(mktemp)
@@ -11,7 +11,7 @@ tests_that_are_missing() {
     awk -F'|' '
       NR == FNR { defined[$1]; next }
       { suite = ""
-        text = $3
+        text = $2
         while (match(text, /([A-Z][A-Za-z0-9]*(\/[A-Za-z0-9]+)?)?\.[A-Z][A-Za-z0-9]+(…|\\\*|\{)?/)) {
           name = substr(text, RSTART, RLENGTH)
           text = substr(text, RSTART + RLENGTH)
@@ -22,8 +22,8 @@ tests_that_are_missing() {
           sub(/.*\//, "", of_instance)  # Instance/Suite.Test
           known = typed in defined || of_instance in defined
           if (begins) for (test in defined) known = known || index(test, typed) == 1
-          if (!known) print "docs/tests.md:" FNR ": no test " name
-        } }' - docs/tests.md
+          if (!known) print FILENAME ":" FNR ": no test " name
+        } }' - tests/seen_to_fail.md tests/*/seen_to_fail.md
 }
 
 # A name without its folders may be of any file that has it. What other projects have stands in lines with "source" or a URL.
