@@ -139,7 +139,7 @@ void PrintLayers(const Prediction& p) {
   if (!p.candidates.empty() && !reasons) {
     PrintLine("What another split of a layer would cost: --explain=LAYER says it of one, since here it takes long for all.");
   }
-  PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "sent MB", reasons ? "   why" : ""));
+  PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "all send MB", reasons ? "   why" : ""));
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
     PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, tools::StrategiesOf(p.session.plan, node.name),
@@ -187,7 +187,8 @@ void PrintCandidates(const Prediction& p) {
   const double step = absl::ToDoubleSeconds(p.simulation.step);
   const std::string within =
       p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
-  PrintLine(absl::StrFormat("\n%d plans simulated.%s%s", p.candidates.size(), BoundText(p), within));
+  PrintLine(absl::StrFormat("\n%d plan%s simulated.%s%s", p.candidates.size(), p.candidates.size() == 1 ? "" : "s",
+                            BoundText(p), within));
   PrintLine("The best that differ in what is shown, and the best of every name and number of devices:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB");
   for (size_t i : ShownCandidates(p)) PrintLine(absl::StrFormat("%4d  %s%s", i + 1, RowOf(p, i), HowOftenSlower(p, i)));

@@ -194,7 +194,7 @@ void PrintDevices(const Prediction& p) {
     PrintLine(absl::StrFormat("90 %% of %d draws of what the profile is unsure of: %.2f to %.2f ms a step", p.drawn->draws(),
                               interval.low * 1e3, interval.high * 1e3));
   }
-  PrintLine("   device   compute  communication     input      idle     sent MB   memory MB");
+  PrintLine("   device   compute  exposed comm.     input      idle     sent MB   memory MB");
   std::vector<std::string> lines;
   for (const engine::SimulatedDevice& device : s.devices) {
     lines.push_back(absl::StrFormat("%9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", Ms(device.compute),

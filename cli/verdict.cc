@@ -72,9 +72,8 @@ std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
           "the input is too slow: devices wait %.0f %% of a step for it%s; see --data-threads and io-bench", percent,
           measured.input_stage.empty() ? "" : ", most of whose work is to " + measured.input_stage);
     case Cause::kCommunication:
-      return absl::StrFormat(
-          "communication that no compute hides takes %.0f %% of a step; a larger --batch or another --plan moves less",
-          percent);
+      return absl::StrFormat("exposed communication takes %.0f %% of a step; a larger --batch or another --plan moves less",
+                             percent);
     case Cause::kIdle:
       return absl::StrFormat(
           "devices do nothing in %.0f %% of a step: tasks are too short for what launching them takes, or other work has "
@@ -149,7 +148,7 @@ std::vector<std::string> VerdictText(const MeasuredSteps& measured, const Verdic
                           100 * (absl::FDivDuration(*predicted, measured.step) - 1));
   }
   if (!measured.devices.empty()) {
-    absl::StrAppendFormat(&first, "; compute %.0f %%, communication that nothing hides %.0f %%, input %.0f %%, idle %.0f %%",
+    absl::StrAppendFormat(&first, "; compute %.0f %%, exposed communication %.0f %%, input %.0f %%, idle %.0f %%",
                           100 * v.compute, 100 * v.communication, 100 * v.input, 100 * v.idle);
   } else if (v.cause == Cause::kCompute) {
     return {first};

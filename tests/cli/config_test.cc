@@ -72,7 +72,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"lr = 1\nsave = \"a\n", {"run.toml: line 2: ", "expected TOML"}},
       {"lr = 1979-05-27\n", {"run.toml: line 1: ", "expected text, a number", "\"lr\""}},
       {"mean = [0.5, [0.5]]\n", {"run.toml: line 1: ", "expected text, a number", "\"mean\""}},
-      {"[train.more]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train.more\""}},
+      {"[train.eval]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train.eval\""}},
       {"[[train]]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train\""}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};

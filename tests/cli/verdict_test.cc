@@ -92,8 +92,8 @@ TEST(Judge, WithoutTimesOfTasksTheInputAloneIsKnown) {
 TEST(VerdictText, SaysWhatWasMeasuredAndPredictedAndNamesTheCause) {
   const MeasuredSteps measured = Measured({Device(50, 5, 35, 10)});
   EXPECT_THAT(VerdictText(measured, Judge(measured, {}), 90 * kMs),
-              ElementsAre("after 50 steps: 100.00 ms a step, predicted 90.00 ms (-10 %); compute 50 %, communication that "
-                          "nothing hides 5 %, input 35 %, idle 10 %",
+              ElementsAre("after 50 steps: 100.00 ms a step, predicted 90.00 ms (-10 %); compute 50 %, exposed "
+                          "communication 5 %, input 35 %, idle 10 %",
                           "the input is too slow: devices wait 35 % of a step for it, most of whose work is to decode; see "
                           "--data-threads and io-bench"));
 }
