@@ -48,7 +48,8 @@ absl::StatusOr<Versions> VersionsOf(const BackendFlags& flags, int devices) {
     versions.libraries = absl::StrCat("oneDNN ", cpu::AboutOneDnn().version);
     const HostFacts host = ReadHost();
     const std::string processor = host.processor.empty() ? host.architecture : host.processor;
-    versions.devices.assign(devices, absl::StrFormat("thread of %d cores, %s", host.usable_cores, processor));
+    versions.devices.assign(devices, absl::StrFormat("thread of %d core%s, %s", host.usable_cores,
+                                                     host.usable_cores == 1 ? "" : "s", processor));
     return versions;
   }
   ASSIGN_OR_RETURN(const cuda::CudaFacts cuda, cuda::AboutCuda());

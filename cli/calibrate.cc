@@ -188,8 +188,8 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
   }
   const std::vector<int64_t> batches = BatchesOf(flags, devices);
   CalibrationTime time = TimeOf(flags, runs, batches, kInAll - afterwards);
-  Say(absl::StrFormat("calibrating by %d plans of %s: about %s, %s", runs.size(), absl::StrJoin(names, ", "),
-                      Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
+  Say(absl::StrFormat("calibrating by %d plan%s of %s: about %s, %s", runs.size(), runs.size() == 1 ? "" : "s",
+                      absl::StrJoin(names, ", "), Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   std::vector<std::string> left_out;
   CountProgress progress("calibrating:");

@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_COMMANDS_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,8 @@ struct Outcome {
   std::string saved;         // train: what of it is kept, if anything
   bool resumes = false;      // train: --resume would go on where it ended
   bool disagrees = false;    // verify, bench transfers: exit code 1
+  // train, eval: called before the first step; until then there is nothing to keep, and a signal ends the process at once.
+  std::function<void()> before_steps = [] {};
 };
 
 absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);

@@ -1,28 +1,21 @@
 #include "cli/config.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
+#include <map>
 #include <set>
-#include <sstream>
 
-#include "absl/strings/ascii.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "cli/config_items.h"
 #include "cli/definitions.h"
-#include "cli/record.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
-#include "partition/named_plans.h"
-#include "partition/planner.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
-
-#define TOML_EXCEPTIONS 0
-#include "toml++/toml.h"
 
 namespace colonnade::cli {
 namespace {
@@ -43,6 +36,15 @@ std::string InPlaceOf(const std::string& flag) {
   return flag == "--epochs" ? "--steps" : flag;
 }
 
+std::string ConfigFileOf(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
+    if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
+  }
+  return "";
+}
+
 // The long flags of a sub-command, without what files cannot have.
 std::vector<std::string> FlagsOf(const CLI::App& command) {
   std::vector<std::string> names;
@@ -53,136 +55,6 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
     }
   }
   return names;
-}
-
-// A flag's value in a record as words.
-std::vector<std::string> WordsOfValue(const Json& value) {
-  const auto word = [](const Json& v) { return v.is_string() ? v.get<std::string>() : v.dump(); };
-  std::vector<std::string> words;
-  if (!value.is_array()) return {word(value)};
-  for (const Json& member : value) words.push_back(word(member));
-  return words;
-}
-
-std::string AbsolutePath(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::absolute(file, error);
-  return error ? file : path.string();
-}
-
-// What a file says of one flag.
-struct ConfigItem {
-  std::string section;  // the sub-command that it is for; empty: any that has the flag
-  std::string name;     // of the flag, without --
-  std::vector<std::string> values;
-  std::string file;   // that says it
-  uint32_t line = 0;  // of the file, from 1; 0 in a record
-
-  std::string Place() const { return line == 0 ? file : absl::StrFormat("%s: line %d", file, line); }
-};
-
-// Returns the flags of a record; those that were not given and have no value in it are left out.
-// A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
-// record holds such a plan itself. One that was found is searched again where the command line, `words`, has --devices.
-absl::StatusOr<std::vector<ConfigItem>> ParseRecord(const std::string& text, const std::string& file,
-                                                    const std::vector<std::string>& words) {
-  const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: expected TOML, or the object that train --json prints, with \"flags\" in it", file));
-  }
-  std::vector<ConfigItem> items;
-  for (const auto& [name, value] : record["flags"].items()) {
-    if (value.is_null() || value == false) continue;
-    ConfigItem item{.name = name, .values = WordsOfValue(value), .file = file};
-    const bool holds_plan = name == "plan" && value.is_string() && record.contains(kPlanInRecord);
-    const bool searches = value == partition::kAutoPlan && Has(words, "--devices");
-    if (holds_plan && !searches && !partition::IsNamedPlan(value.get<std::string>())) item.values = {AbsolutePath(file)};
-    items.push_back(std::move(item));
-  }
-  return items;
-}
-
-// Returns a value in TOML: integers in decimal, text in double quotes.
-std::string AsToml(const toml::node& value) {
-  std::ostringstream text;
-  text << toml::toml_formatter(value, toml::format_flags::none);
-  return text.str();
-}
-
-// Returns text, a number, true or false as a word of the command line; none for other values.
-std::optional<std::string> WordOf(const toml::node& value) {
-  if (const auto* text = value.as_string()) return text->get();
-  if (value.is_number() || value.is_boolean()) return AsToml(value);
-  return std::nullopt;
-}
-
-// Collects the flags of a TOML file.
-class TomlReader {
- public:
-  TomlReader(std::string file, const CLI::App& app) : file_(std::move(file)) {
-    for (const CLI::App* command : app.get_subcommands({})) commands_.push_back(command->get_name());
-  }
-
-  // Returns them in the order of their lines.
-  absl::StatusOr<std::vector<ConfigItem>> Read(const std::string& text) {
-    const toml::parse_result parsed = toml::parse(text);
-    if (!parsed) {
-      return absl::InvalidArgumentError(absl::StrFormat("%s: line %d: expected TOML, with text in quotes: %s", file_,
-                                                        parsed.error().source().begin.line, parsed.error().description()));
-    }
-    RETURN_IF_ERROR(AddTable("", parsed.table()));
-    std::stable_sort(items_.begin(), items_.end(), [](const ConfigItem& a, const ConfigItem& b) { return a.line < b.line; });
-    return std::move(items_);
-  }
-
- private:
-  absl::Status AddTable(const std::string& section, const toml::table& table) {
-    for (const auto& [key, value] : table) {
-      ConfigItem item{.section = section, .name = std::string(key.str()), .file = file_, .line = key.source().begin.line};
-      if (value.is_table() || value.is_array_of_tables()) {
-        RETURN_IF_ERROR(CheckSection(item, value));
-        RETURN_IF_ERROR(AddTable(item.name, *value.as_table()));
-      } else {
-        RETURN_IF_ERROR(AddFlag(std::move(item), value));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckSection(const ConfigItem& item, const toml::node& value) const {
-    const bool is_command = std::find(commands_.begin(), commands_.end(), item.name) != commands_.end();
-    if (item.section.empty() && is_command && value.is_table()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: expected sections that are sub-commands (%s), found \"%s\"", item.Place(), absl::StrJoin(commands_, ", "),
-        absl::StrCat(item.section, item.section.empty() ? "" : ".", item.name)));
-  }
-
-  absl::Status AddFlag(ConfigItem item, const toml::node& value) {
-    const auto add = [&](const toml::node& node) {
-      std::optional<std::string> word = WordOf(node);
-      if (word.has_value()) item.values.push_back(*std::move(word));
-      return word.has_value();
-    };
-    const toml::array* const list = value.as_array();
-    const bool is_known = list == nullptr ? add(value) : std::all_of(list->begin(), list->end(), add);
-    if (!is_known) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: expected text, a number, true or false, or a list of them for \"%s\"", item.Place(), item.name));
-    }
-    items_.push_back(std::move(item));
-    return absl::OkStatus();
-  }
-
-  const std::string file_;
-  std::vector<std::string> commands_;
-  std::vector<ConfigItem> items_;
-};
-
-absl::StatusOr<std::vector<ConfigItem>> Parse(const std::string& text, const std::string& file,
-                                              const std::vector<std::string>& words, const CLI::App& app) {
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return ParseRecord(text, file, words);
-  return TomlReader(file, app).Read(text);
 }
 
 // Whether a flag's value may be left out, as that of --resume.
@@ -205,59 +77,63 @@ void AppendWords(const ConfigItem& item, bool may_stand_alone, std::vector<std::
   if (value.empty()) words.emplace_back();  // else the next word would be taken for its value
 }
 
-// Tells which items of a file are for one sub-command.
-class Selector {
+// The sub-commands that read flags from a file, each with its flags.
+class ConfiguredCommands {
  public:
-  Selector(const CLI::App& app, const std::string& command) : command_(command) {
-    for (const CLI::App* sub : app.get_subcommands({})) {
-      const std::vector<std::string> flags = FlagsOf(*sub);
-      all_.insert(flags.begin(), flags.end());
-      if (sub->get_name() != command) continue;
-      own_.insert(flags.begin(), flags.end());
-      for (const CLI::Option* option : sub->get_options()) {
-        if (option->get_expected_max() == 0 && !option->get_lnames().empty()) switches_.insert(option->get_lnames()[0]);
-      }
+  explicit ConfiguredCommands(const CLI::App& app) {
+    for (const CLI::App* command : app.get_subcommands({})) {
+      if (command->get_option_no_throw(kFlag) == nullptr) continue;
+      names_.push_back(command->get_name());
+      const std::vector<std::string> flags = FlagsOf(*command);
+      flags_[command->get_name()] = {flags.begin(), flags.end()};
     }
   }
 
-  // Whether an item is for this sub-command, and more than a switch that stays off; an error where it is for none.
-  absl::StatusOr<bool> IsMeant(const ConfigItem& item) {
-    if (!all_.contains(item.name)) {
-      return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags, found \"%s\"%s", item.Place(),
-                                                        item.name,
-                                                        program::DidYouMean("; ", item.name, {own_.begin(), own_.end()})));
-    }
-    if (!item.section.empty() && item.section != command_) return false;
-    if (!own_.contains(item.name)) return false;
-    const bool is_off = switches_.contains(item.name) && item.values == std::vector<std::string>{"false"};
-    if (seen_.insert(item.name).second) return !is_off;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: expected each key once, found \"%s\" twice", item.Place(), item.name));
+  const std::vector<std::string>& names() const { return names_; }
+  bool Has(const std::string& command, const std::string& flag) const {
+    const auto it = flags_.find(command);
+    return it != flags_.end() && it->second.contains(flag);
+  }
+  // InvalidArgument where no sub-command, or not that of the item's section, has such a flag; it suggests one of `command`.
+  absl::Status Check(const ConfigItem& item, const std::string& command) const {
+    const bool is_known = item.section.empty()
+                              ? absl::c_any_of(names_, [&](const std::string& name) { return Has(name, item.name); })
+                              : Has(item.section, item.name);
+    if (is_known) return absl::OkStatus();
+    const auto of_command = flags_.find(item.section.empty() ? command : item.section);
+    const std::vector<std::string> meant =
+        of_command == flags_.end() ? std::vector<std::string>()
+                                   : std::vector<std::string>(of_command->second.begin(), of_command->second.end());
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags%s, found \"%s\"%s", item.Place(),
+                                                      item.section.empty() ? "" : absl::StrCat(" of ", item.section),
+                                                      item.name, program::DidYouMean("; ", item.name, meant)));
   }
 
  private:
-  const std::string command_;
-  std::set<std::string> all_, own_, switches_, seen_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::set<std::string>> flags_;
 };
 
-// Returns the flag's value in TOML: a list in brackets, quotes about what is no number.
+bool IsSwitch(const CLI::App& command, const std::string& flag) {
+  const CLI::Option* const option = command.get_option_no_throw("--" + flag);
+  return option != nullptr && option->get_expected_max() == 0;
+}
+
+// Whether a switch is on; InvalidArgument where the file gives it another value than true or false.
+absl::StatusOr<bool> IsOn(const ConfigItem& item) {
+  const std::string value = absl::StrJoin(item.values, ",");
+  if (value == "true" || value == "false") return value == "true";
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected true or false for \"%s\", found %s", item.Place(), item.name, value));
+}
+
+// Returns the flag's value in TOML: of several a list in brackets.
 std::string AsToml(const ResolvedFlag& flag) {
   const auto append = [&](std::string* out, const std::string& value) {
-    const toml::parse_result bare = toml::parse(absl::StrCat("x = ", value));
-    const bool is_number = flag.is_number && bare && bare["x"].is_number();
-    const bool is_boolean = value == "true" || value == "false";
-    absl::StrAppend(out, is_number    ? AsToml(*bare["x"].node())
-                         : is_boolean ? value
-                                      : AsToml(toml::value<std::string>(value)));
+    absl::StrAppend(out, TomlOf(value, flag.is_number));
   };
   const std::string list = absl::StrJoin(flag.values, ", ", append);
   return flag.values.size() == 1 ? list : absl::StrCat("[", list, "]");
-}
-
-// Whether TOML, which is UTF-8, reads the value as it is.
-bool FitsIntoToml(const std::string& value) {
-  const toml::parse_result parsed = toml::parse(absl::StrCat("x = ", AsToml(toml::value<std::string>(value))));
-  return parsed && parsed["x"].value<std::string>() == value;
 }
 
 bool TakesNumbers(const CLI::Option& option) {
@@ -272,35 +148,54 @@ void AddConfigFlag(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-std::string ConfigFileOf(const std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    absl::string_view word = words[i];
-    if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
-    if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
-  }
-  return "";
-}
-
-absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
-                                                     const std::vector<std::string>& words, const CLI::App& app) {
-  ASSIGN_OR_RETURN(std::vector<ConfigItem> items, Parse(text, file, words, app));
-  Selector selector(app, words.empty() ? "" : words[0]);
-  std::vector<std::string> more;
+absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::string& file,
+                                            const std::vector<std::string>& words, const CLI::App& app) {
+  const ConfiguredCommands commands(app);
+  const CLI::App* const command = CommandOf(app, words);
+  if (command == nullptr) return ConfiguredWords();  // what parses the command line says so
+  const std::string& name = command->get_name();
+  ASSIGN_OR_RETURN(const std::vector<ConfigItem> items, ReadConfig(text, file, commands.names(), Has(words, "--devices")));
+  ConfiguredWords more;
+  std::set<std::string> seen;
   for (const ConfigItem& item : items) {
-    ASSIGN_OR_RETURN(bool meant, selector.IsMeant(item));
-    const bool is_given = Has(words, "--" + item.name) || Has(words, InPlaceOf("--" + item.name));
-    if (meant && !is_given) AppendWords(item, MayStandAlone(app, words, "--" + item.name), more);
+    RETURN_IF_ERROR(commands.Check(item, name));
+    const bool is_meant = commands.Has(name, item.name) && (item.section.empty() || item.section == name);
+    if (!is_meant) continue;
+    if (!seen.insert(item.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected each key once, found \"%s\" twice", item.Place(), item.name));
+    }
+    const std::string flag = "--" + item.name;
+    if (IsSwitch(*command, item.name)) {
+      ASSIGN_OR_RETURN(const bool is_on, IsOn(item));
+      if (!is_on) continue;
+    }
+    if (Has(words, flag) || Has(words, InPlaceOf(flag))) continue;
+    AppendWords(item, MayStandAlone(app, words, flag), more.words);
+    more.places[flag] = item.Place();
   }
   return more;
 }
 
-absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app) {
+absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words, const CLI::App& app) {
   const std::string file = ConfigFileOf(words);
-  if (file.empty() || words.empty()) return words;
-  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(file, kMostBytes));
-  ASSIGN_OR_RETURN(std::vector<std::string> more, ConfigWords(text, file, words, app));
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  const CLI::App* const command = CommandOf(app, words);
+  if (file.empty() || command == nullptr) return ConfiguredWords{.words = words};
+  if (command->get_option_no_throw(kFlag) == nullptr) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected one of the sub-commands %s, found %s", kFlag,
+                                                         absl::StrJoin(ConfiguredCommands(app).names(), ", "),
+                                                         absl::StrJoin(WordsOfCommand(*command), " ")));
+  }
+  ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(file, kMostBytes));
+  ASSIGN_OR_RETURN(ConfiguredWords more, ConfigWords(text, file, words, app));
+  more.words.insert(more.words.begin(), words.begin(), words.end());
+  return more;
+}
+
+std::string ConfiguredWords::PlaceOf(absl::string_view message) const {
+  if (!absl::StartsWith(message, "--")) return "";
+  const auto it = places.find(std::string(message.substr(0, message.find_first_of(":= "))));
+  return it == places.end() ? "" : it->second;
 }
 
 Json FlagJson(const ResolvedFlag& flag) {

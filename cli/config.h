@@ -10,11 +10,13 @@
 #ifndef COLONNADE_CLI_CONFIG_H_
 #define COLONNADE_CLI_CONFIG_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cli/flags.h"
 #include "nlohmann/json.hpp"
 
@@ -22,17 +24,24 @@ namespace colonnade::cli {
 
 void AddConfigFlag(CLI::App& command, std::string& file);
 
-// Returns the command line `words` (without the program's name) with the flags of its --config file behind it, but for those
-// that it has itself. Keys that another sub-command knows are left out. NotFound where the file is missing; InvalidArgument
-// naming file, line and key where no sub-command knows it, it stands twice, or its value is a date or a table.
-absl::StatusOr<std::vector<std::string>> WithConfig(std::vector<std::string> words, const CLI::App& app);
+// Words of a command line, with where those of them that are of a file stand in it.
+struct ConfiguredWords {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> places;  // by flag: "--batch" is of "run.toml: line 3"
 
-// Returns the value of --config among the words; empty if it is not there.
-std::string ConfigFileOf(const std::vector<std::string>& words);
+  // Returns the place of the flag that a message begins with; empty where it is not of a file.
+  std::string PlaceOf(absl::string_view message) const;
+};
+
+// Returns the command line `words` (without the program's name) with the flags of its --config file behind it, but for those
+// that it has itself. Keys that another sub-command knows are left out. NotFound where the file is missing;
+// FailedPrecondition where the sub-command reads none; InvalidArgument naming file, line and key where no sub-command knows
+// the key, it stands twice, or its value is a date or a table.
+absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words, const CLI::App& app);
 
 // Returns what the text of a config file adds to such a command line; `file` names it in errors.
-absl::StatusOr<std::vector<std::string>> ConfigWords(const std::string& text, const std::string& file,
-                                                     const std::vector<std::string>& words, const CLI::App& app);
+absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::string& file,
+                                            const std::vector<std::string>& words, const CLI::App& app);
 
 // Returns every flag of `command` as it was parsed.
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/network.h"
+#include "cpu/threads/cores.h"
 #include "data/bad_samples.h"
 #include "data/formats.h"
 #include "engine/io/xxh3.h"
@@ -159,12 +159,6 @@ absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::
   return Samples(*std::move(set));
 }
 
-int64_t ClassesOf(const data::SampleSet& set) {
-  int32_t largest = -1;
-  for (int64_t sample = 0; sample < set.size(); ++sample) largest = std::max(largest, set.label(sample));
-  return largest + 1;
-}
-
 absl::Status CheckAugment(const std::string& augment) {
   if (augment == "standard" || augment == "none") return absl::OkStatus();
   data::AugmentOptions options;
@@ -193,9 +187,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
   return options;
 }
 
-int DataThreads(const DataFlags& flags) {
-  return flags.data_threads > 0 ? flags.data_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+int DataThreads(const DataFlags& flags) { return flags.data_threads > 0 ? flags.data_threads : cpu::UsableCores(); }
 
 int64_t JpegIndexBytes(const DataFlags& flags) { return flags.jpeg_index * 1'000'000; }
 

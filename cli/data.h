@@ -29,9 +29,6 @@ absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::
 // FailedPrecondition names the part that is wrong.
 absl::Status CheckAugment(const std::string& augment);
 
-// Returns one more than the largest label of the set.
-int64_t ClassesOf(const data::SampleSet& set);
-
 // Returns what is done to images of `set` before they reach a network that takes them as `shape` ({C, H, W}). In training
 // --augment says it; with `shifts`, as the zoo's networks for digits have it, "standard" moves images by up to a pixel.
 absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,

@@ -87,6 +87,7 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
   loading.reset();
   PrintSession(flags, session, backend->name());
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
+  outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();

@@ -54,6 +54,11 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 }  // namespace
 
+absl::Status CheckMachine(const Flags& flags) {
+  if (flags.machine == "local") return absl::OkStatus();
+  return tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)).status();
+}
+
 absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend) {
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
   ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)));

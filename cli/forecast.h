@@ -28,6 +28,9 @@ struct Forecast {
   std::vector<double> compute_sec;  // of each device
 };
 
+// Returns what is wrong with a --machine that was named: an unknown one, or a file that is missing or no profile.
+absl::Status CheckMachine(const Flags& flags);
+
 // Makes the forecast of the session on --machine, which must be a profile of the devices of `backend`: the calibrated one of
 // this machine, or a file. FailedPrecondition says in one sentence why there is none and what gives it.
 absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend);

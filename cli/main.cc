@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "cli/bench.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -42,15 +43,29 @@ constexpr int kUsage = 2, kBadInput = 65, kUnexpected = 1, kOutOfMemory = 12, kW
 // Set by the first signal that asks for an end; g_signal says which it was.
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
+std::atomic<bool> g_steps_began{false};
+bool g_has_checkpoints = false;  // of a training
 
-// A second Ctrl-C ends the process at once. Other signals do not: those who send them may send them twice, and have SIGKILL.
+int ExitCodeOfStop(int signal, bool resumes) { return signal != SIGINT && resumes ? kSavedForLater : 128 + signal; }
+
+void WriteToStderr(absl::string_view message) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
+}
+
+// Before the first step there is nothing to keep. Then a second Ctrl-C ends the process at once. Other signals do not: those
+// who send them may send them twice, and have SIGKILL.
 void OnStop(int signal) {
   const int error = errno;  // of a call that this interrupts
+  if (!g_steps_began) {
+    WriteToStderr(g_has_checkpoints
+                      ? "\ncolonnade: stopped before the first step, as asked; the same command with --resume begins\n"
+                      : "\ncolonnade: stopped before the first step, as asked; nothing was done\n");
+    std::_Exit(ExitCodeOfStop(signal, g_has_checkpoints));
+  }
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
     g_stop = true;
-    constexpr char kMessage[] = "\ncolonnade: stopping after this step; again to quit\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+    WriteToStderr("\ncolonnade: stopping after this step; again to quit\n");
   } else if (signal == SIGINT) {
     std::_Exit(128 + signal);
   }
@@ -68,9 +83,8 @@ void OpenClosedStreams() {
 
 // Files are mapped; where one becomes shorter, or its disk fails, reading it ends in this signal.
 void OnUnreadable(int) {
-  constexpr char kMessage[] =
-      "colonnade: cannot read a mapped file, such as one of weights: it became shorter meanwhile, or its disk failed\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  WriteToStderr(
+      "colonnade: cannot read a mapped file, such as one of weights: it became shorter meanwhile, or its disk failed\n");
   std::_Exit(kWriteError);
 }
 
@@ -89,9 +103,16 @@ int Report(const absl::Status& status, const Outcome& outcome) {
   if (outcome.interrupted) {
     std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
                  outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());
-    return g_signal != SIGINT && outcome.resumes ? kSavedForLater : 128 + g_signal;
+    return ExitCodeOfStop(g_signal, outcome.resumes);
   }
   return outcome.disagrees ? kUnexpected : 0;
+}
+
+// An error that begins with a flag of a --config file is one of the file.
+absl::Status WithPlace(const absl::Status& status, const colonnade::cli::ConfiguredWords& line) {
+  const std::string place = line.PlaceOf(status.message());
+  if (place.empty() || !absl::IsFailedPrecondition(status)) return status;
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", status.message()));
 }
 
 // What the records and reports of these sub-commands hold of the command line.
@@ -102,9 +123,10 @@ void TakeConfiguration(const CLI::App& command, Flags& flags) {
   }
 }
 
-void HandleSignals(const CLI::App& command) {
+void HandleSignals(const CLI::App& command, const Flags& flags) {
   // The others have nothing to keep: there a signal ends the process.
   if (command.get_name() == "train" || command.get_name() == "eval") {
+    g_has_checkpoints = !flags.checkpoint.empty();
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
     std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
@@ -121,7 +143,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "colonnade " + colonnade::cli::VersionText(colonnade::cli::ThisBuild()));
   Flags flags;
   colonnade::cli::BenchFlags bench_flags;
-  Outcome outcome;
+  Outcome outcome{.before_steps = [] { g_steps_began = true; }};
   const std::vector<SubCommand> commands = colonnade::cli::AddSubCommands(app, flags, bench_flags, g_stop, outcome);
   colonnade::cli::ReadWholeNumbersInDecimal(app);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
@@ -131,27 +153,26 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "colonnade: %s: expected a value behind it, found none\n", flag.c_str());
     return kUsage;
   }
-  absl::StatusOr<std::vector<std::string>> words = colonnade::cli::WithConfig(ours->words, app);
-  if (!words.ok()) return Report(words.status(), {});
+  absl::StatusOr<colonnade::cli::ConfiguredWords> line = colonnade::cli::WithConfig(ours->words, app);
+  if (!line.ok()) return Report(line.status(), {});
   try {
-    app.parse(std::vector<std::string>(words->rbegin(), words->rend()));  // CLI11 takes them from the end
+    app.parse(std::vector<std::string>(line->words.rbegin(), line->words.rend()));  // CLI11 takes them from the end
   } catch (const CLI::Success& success) {
     const int code = app.exit(success);
     return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
-    const bool is_of_file = colonnade::cli::IsOfFile(error, ours->words, *words);
-    const std::string where = is_of_file ? absl::StrCat(colonnade::cli::ConfigFileOf(ours->words), ": ") : "";
-    std::fprintf(stderr, "colonnade: %s%s; --help lists what there is\n", where.c_str(),
-                 colonnade::cli::UsageMessage(app, error, ours->words).c_str());
-    return is_of_file ? kBadInput : kUsage;
+    const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
+    std::fprintf(stderr, "colonnade: %s%s%s; --help lists what there is\n", place.c_str(), place.empty() ? "" : ": ",
+                 message.c_str());
+    return place.empty() ? kUsage : kBadInput;
   }
   const auto command =
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
   TakeConfiguration(*command->app, flags);
-  HandleSignals(*command->app);
+  HandleSignals(*command->app, flags);
   const absl::Status status = flags.model == "list" ? colonnade::cli::ListModels(flags) : command->run();
-  return Report(status, outcome);
+  return Report(WithPlace(status, *line), outcome);
 }
 
 }  // namespace

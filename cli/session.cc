@@ -89,7 +89,8 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
       machine, session.graph, LowerOptionsOf(flags, session, program::Mode::kTrain), std::max(flags.devices, 1),
       {.settings = PlanSettingsOf(flags), .progress = [&](int judgements, double part) {
-         progress.Show(static_cast<int64_t>(part * 100), 100, absl::StrFormat("%% of the search, %d plans", judgements));
+         progress.Show(static_cast<int64_t>(part * 100), 100,
+                       absl::StrFormat(" of the search, %d plan%s", judgements, judgements == 1 ? "" : "s"));
        }});
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);

@@ -202,8 +202,10 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
                                  on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
       continue;
     }
-    std::fprintf(stderr, "measuring %s\n", row.row.label.c_str());
-    const CountProgress progress(absl::StrCat("measuring ", row.row.label));
+    const std::string where =
+        on_gpus ? "" : absl::StrFormat(" on %d core%s", row.row.devices, row.row.devices == 1 ? "" : "s");
+    std::fprintf(stderr, "measuring %s%s\n", row.row.label.c_str(), where.c_str());
+    const CountProgress progress(absl::StrCat("measuring ", row.row.label, where));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));

@@ -242,6 +242,7 @@ class Training {
     SayFirstLines();
     RETURN_IF_ERROR(OpenObservers());
     RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
+    outcome_.before_steps();
     const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
                                            {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
                                             [this](int64_t steps_done) { KeepBeforeError(steps_done); }},
@@ -260,6 +261,7 @@ class Training {
   // Data, network, plan, checkpoints and devices.
   absl::Status Open() {
     RETURN_IF_ERROR(CheckTrainOutputs(flags_));
+    RETURN_IF_ERROR(CheckMachine(flags_));
     ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
     RETURN_IF_ERROR(ChooseDtype(run_.session, flags_));
     course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
@@ -299,7 +301,7 @@ class Training {
   void SayNotes() const {
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
-    const int64_t classes = ClassesOf(*streams_.train_samples), of_network = run_.session.graph.classes();
+    const int64_t classes = data::LabelledClasses(*streams_.train_samples), of_network = run_.session.graph.classes();
     if (classes < of_network) {
       const bool is_default = flags_.classes == 0 && !tools::IsNetworkFile(flags_.model);
       Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", of_network, classes,

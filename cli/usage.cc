@@ -61,9 +61,6 @@ std::string OfAValue(const std::string& message) {
   return message;
 }
 
-// The flag that a message begins with; empty if it begins with none.
-absl::string_view FlagOf(absl::string_view message) { return message.substr(0, message.find(':')); }
-
 // Takes the zeros before a number away, which CLI11 takes for a sign of octal digits; returns what is wrong, else "".
 std::string ReadDecimal(std::string& text) {
   const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+');
@@ -92,16 +89,6 @@ std::string FlagWithoutValue(const std::vector<std::string>& words) {
     return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size();
   });
   return found == words.end() ? "" : *found;
-}
-
-bool IsOfFile(const CLI::ParseError& error, const std::vector<std::string>& words,
-              const std::vector<std::string>& words_and_file) {
-  const std::string message = OfAValue(error.what()), flag(FlagOf(message));
-  const auto has = [&](const std::vector<std::string>& all) {
-    return absl::c_any_of(
-        all, [&](absl::string_view word) { return absl::ConsumePrefix(&word, flag) && (word.empty() || word[0] == '='); });
-  };
-  return absl::StartsWith(flag, "--") && !has(words) && has(words_and_file);
 }
 
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {

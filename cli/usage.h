@@ -19,10 +19,6 @@ void ReadWholeNumbersInDecimal(CLI::App& app);
 // Returns the message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 
-// Whether an error is of a value that a file gave, which stands behind `words` in `words_and_file`.
-bool IsOfFile(const CLI::ParseError& error, const std::vector<std::string>& words,
-              const std::vector<std::string>& words_and_file);
-
 }  // namespace colonnade::cli
 
 #endif  // COLONNADE_CLI_USAGE_H_

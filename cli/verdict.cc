@@ -62,24 +62,25 @@ void JudgeDevices(const MeasuredSteps& measured, absl::Span<const double> work, 
 
 std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
   const double percent = 100 * v.lost;
+  const bool of_many = measured.devices.size() > 1;
   switch (v.cause) {
     case Cause::kSlowDevice:
       return absl::StrFormat(
           "device %d is slower than the others: its compute takes %.1f times as long as theirs, which is %.0f %% of a step",
           v.device, v.times_as_long, percent);
     case Cause::kInput:
-      return absl::StrFormat(
-          "the input is too slow: devices wait %.0f %% of a step for it%s; see --data-threads and io-bench", percent,
-          measured.input_stage.empty() ? "" : ", most of whose work is to " + measured.input_stage);
+      return absl::StrFormat("the input is too slow: %s %.0f %% of a step for it%s; see --data-threads and io-bench",
+                             of_many ? "every device waits at least" : "the device waits", percent,
+                             measured.input_stage.empty() ? "" : ", most of whose work is to " + measured.input_stage);
     case Cause::kCommunication:
-      return absl::StrFormat("exposed communication takes %.0f %% of a step; a larger --batch or another --plan moves less",
-                             percent);
+      return absl::StrFormat(
+          "exposed communication takes %s%.0f %% of a step%s; a larger --batch or another --plan moves less",
+          of_many ? "at least " : "", percent, of_many ? " on every device" : "");
     case Cause::kIdle:
       return absl::StrFormat(
-          "devices do nothing in %.0f %% of a step: tasks are too short for what launching them takes, or other work has "
-          "the cores; "
+          "%s %.0f %% of a step: tasks are too short for what launching them takes, or other work has the cores; "
           "a larger --batch makes them longer",
-          percent);
+          of_many ? "every device is idle for at least" : "the device is idle for", percent);
     case Cause::kCompute:
       break;
   }

@@ -76,8 +76,8 @@ class ImageFolder final : public SampleSet {
   void NoteLeftOut() {
     if (listing_.left_out == 0) return;
     notes_.push_back(
-        absl::StrFormat("%s: %d files are left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class",
-                        root_, listing_.left_out, listing_.left_out_path));
+        absl::StrFormat("%s: %d file%s left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class", root_,
+                        listing_.left_out, listing_.left_out == 1 ? " is" : "s are", listing_.left_out_path));
   }
   void Note(std::string note) { notes_.push_back(std::move(note)); }
 

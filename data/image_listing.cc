@@ -64,9 +64,10 @@ class ClassWalk {
     std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.folder.path < b.folder.path; });
     for (Found& found : found_) Add(found);
     if (listing_.files.size() > files) return absl::OkStatus();
+    const int64_t others = listing_.left_out - left_out;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found none and %d other files", root_,
-                        name, listing_.left_out - left_out));
+        absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found %s", root_, name,
+                        others == 0 ? "none" : absl::StrFormat("%d other file%s alone", others, others == 1 ? "" : "s")));
   }
 
  private:

@@ -171,7 +171,8 @@ Pipeline::Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options
 
 std::string Pipeline::description() const {
   return absl::StrFormat("%s: %d images %s, %d classes%s%s", set_->name(), size(), program::ToString(sample_shape_),
-                         classes(), options_.shuffle ? ", shuffled" : "", DescribeAugmentation(options_.augment));
+                         LabelledClasses(*set_), options_.shuffle ? ", shuffled" : "",
+                         DescribeAugmentation(options_.augment));
 }
 
 absl::Status Pipeline::Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) {

@@ -5,6 +5,7 @@
 #ifndef COLONNADE_DATA_SAMPLE_SET_H_
 #define COLONNADE_DATA_SAMPLE_SET_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,6 +43,13 @@ class SampleSet {
   // sample, where the file has gone, cannot be read, or is not what it was when the set was opened.
   virtual absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const = 0;
 };
+
+// Returns the largest label + 1: how many classes the samples have, where the set may have more.
+inline int64_t LabelledClasses(const SampleSet& set) {
+  int32_t largest = -1;
+  for (int64_t sample = 0; sample < set.size(); ++sample) largest = std::max(largest, set.label(sample));
+  return largest + 1;
+}
 
 }  // namespace colonnade::data
 

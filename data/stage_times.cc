@@ -69,7 +69,7 @@ std::string InputLine(const StageTimes& times) {
   const auto text = [](std::string* out, const std::pair<double, const char*>& share) {
     absl::StrAppend(out, share.second, " takes ", absl::StrFormat("%.0f %%", share.first));
   };
-  return absl::StrCat(line, "; input is the bottleneck: of the workers' time ", absl::StrJoin(shares, ", ", text));
+  return absl::StrCat(line, "; input is the bottleneck: of its threads' time ", absl::StrJoin(shares, ", ", text));
 }
 
 void WorkerClock::Start(int64_t sample) {

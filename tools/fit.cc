@@ -186,7 +186,7 @@ absl::StatusOr<Refit> MakeRefit(const engine::Machine& machine) {
   ASSIGN_OR_RETURN(program::RepresentativeProgram lowered, LowerRow(row, network.graph, machine, plan));
   const auto shared = std::make_shared<const program::RepresentativeProgram>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
-    return FitTo(drawn, {{"1", to.model, to.batch, shared.get(), to.step_sec}}).status();
+    return FitTo(drawn, {{"of fitted_to", to.model, to.batch, shared.get(), to.step_sec}}).status();
   };
 }
 

@@ -53,7 +53,7 @@ TEST_F(Config, ASwitchThatIsFalseIsAsIfItWereNotGiven) {
   Write("run.toml", narrow + "replace-head = false\n");  // which needs --init
   EXPECT_EQ(Train(Flag())["flags"]["replace-head"], false);
   Write("run.toml", narrow + "replace-head = true\n");
-  ExpectError(absl::StrCat("train ", Flag()), 2, {"--init"});
+  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 6: ", "--init"});
 }
 
 TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
@@ -73,7 +73,10 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"lr = 1979-05-27\n", {"run.toml: line 1: ", "expected text, a number", "\"lr\""}},
       {"mean = [0.5, [0.5]]\n", {"run.toml: line 1: ", "expected text, a number", "\"mean\""}},
       {"[train.eval]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train.eval\""}},
-      {"[[train]]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train\""}},
+      {"[[train]]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"[[train]]\""}},
+      {"[info]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"info\""}},
+      {"lr = 1\n[eval]\nlr = 3\n", {"run.toml: line 3: ", "the names of flags of eval", "\"lr\""}},
+      {"json = 3\n", {"run.toml: line 1: ", "true or false", "\"json\"", "3"}},
       {"config = \"other\"\n", {"run.toml", "\"config\""}},
       {"help = true\n", {"run.toml", "\"help\""}}};
   for (const auto& [text, parts] : cases) {
@@ -82,7 +85,13 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   }
   ExpectError(absl::StrCat("train --config=", In("none")), 66, {In("none")});
   Write("run.toml", "model = \"lenet\"\nbatch = \"many\"\n");
-  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: --batch", "many"});
+  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 2: --batch", "many"});
+  Write("run.toml", "model = \"lenet\"\ndata = \"digits\"\npad = 10\nlr-policy = \"frob\"\n");
+  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 4: --lr-policy: ", "frob"});
+  ExpectError(absl::StrCat("train --lr-policy=frab ", Flag()), 2, {"--lr-policy: ", "frab"});
+  for (const char* command : {"info ", "bench step ", "bench "}) {
+    ExpectError(absl::StrCat(command, Flag()), 2, {"--config: expected one of the sub-commands train, ", ", found "});
+  }
   Write("run.toml", "batch = 3\n");
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
 }
@@ -209,7 +218,7 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
 // Of numbers with spaces around them, too, as a fuzzer found. What is not UTF-8 stands in a record.
 TEST(ConfigText, HoldsEachValueSoThatItIsReadAsTheSame) {
   CLI::App app;
-  std::string save;
+  std::string save, file;
   std::vector<double> mean;
   app.add_option("--save", save);
   app.add_option("--mean", mean)->delimiter(',');
@@ -222,10 +231,11 @@ TEST(ConfigText, HoldsEachValueSoThatItIsReadAsTheSame) {
     CLI::App command;
     command.add_subcommand("train")->add_option("--save", save);
     command.get_subcommand("train")->add_option("--mean", mean);
-    absl::StatusOr<std::vector<std::string>> words = ConfigWords(text, "f", {"train"}, command);
-    ASSERT_TRUE(words.ok()) << words.status();
-    std::erase(*words, "");
-    EXPECT_THAT(*words, UnorderedElementsAre("--mean=0.001", absl::StrCat("--save=", odd))) << text;
+    AddConfigFlag(*command.get_subcommand("train"), file);
+    absl::StatusOr<ConfiguredWords> found = ConfigWords(text, "f", {"train"}, command);
+    ASSERT_TRUE(found.ok()) << found.status();
+    std::erase(found->words, "");
+    EXPECT_THAT(found->words, UnorderedElementsAre("--mean=0.001", absl::StrCat("--save=", odd))) << text;
   }
   app.parse(std::vector<std::string>{"--save=a\xff"});
   EXPECT_TRUE(json::accept(ConfigText(ResolvedFlags(app))));
@@ -263,7 +273,7 @@ TEST_F(Config, ResumeIsThereOrNot) {
   ASSERT_EQ(Run(train + " --steps=2").code, 0);
   EXPECT_THAT(Run(train + " --steps=3").err, HasSubstr("2 steps"));
   Write("c.toml", absl::StrCat("checkpoint = \"", In("run"), "\"\nresume = false\n"));
-  ExpectError(train + " --steps=4", 2, {"--resume"});
+  ExpectError(train + " --steps=4", 65, {"c.toml: line 1: --checkpoint: ", "--resume"});
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(VerdictText, SaysWhatWasMeasuredAndPredictedAndNamesTheCause) {
   EXPECT_THAT(VerdictText(measured, Judge(measured, {}), 90 * kMs),
               ElementsAre("after 50 steps: 100.00 ms a step, predicted 90.00 ms (-10 %); compute 50 %, exposed "
                           "communication 5 %, input 35 %, idle 10 %",
-                          "the input is too slow: devices wait 35 % of a step for it, most of whose work is to decode; see "
+                          "the input is too slow: the device waits 35 % of a step for it, most of whose work is to decode; see "
                           "--data-threads and io-bench"));
 }
 

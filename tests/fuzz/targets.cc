@@ -243,7 +243,7 @@ bool Listing(absl::string_view bytes) {
 struct Command {
   CLI::App app;
   CLI::App* train = app.add_subcommand("train");
-  std::string model;
+  std::string model, file;
   int64_t batch = 0;
   std::vector<double> mean;
 
@@ -253,13 +253,14 @@ struct Command {
     train->add_option("--mean", mean)->delimiter(',');
     train->add_flag("--overlap");
     app.add_subcommand("simulate")->add_option("--devices", batch);
+    for (CLI::App* command : app.get_subcommands({})) cli::AddConfigFlag(*command, file);
   }
 
   // What a config file holds to run it again; nothing where it is refused.
   std::string Parse(const std::string& text) {
-    const absl::StatusOr<std::vector<std::string>> more = cli::ConfigWords(text, "fuzzed", {"train"}, app);
+    const absl::StatusOr<cli::ConfiguredWords> more = cli::ConfigWords(text, "fuzzed", {"train"}, app);
     if (!more.ok()) return "";
-    std::vector<std::string> words(more->rbegin(), more->rend());  // as CLI11 takes them: the last one first
+    std::vector<std::string> words(more->words.rbegin(), more->words.rend());  // as CLI11 takes them: the last one first
     words.push_back("train");
     try {
       app.parse(words);
