@@ -63,21 +63,26 @@ struct PlanSettings {
 
 std::string PlanToJson(const Plan& plan);
 
-// Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors. It does not check the plan
-// against a network.
+// Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors, and what CheckPlanFields
+// refuses. It does not check the plan against a network.
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 
-// Checks a plan against a network and a global batch: every layer has a legal strategy on each axis, and extents divide.
-// InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
-// batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
+// Checks what can be said of a plan without a network: the mesh has axes of different names and at most kMostDevices
+// devices, numbers are in their ranges, each layer has one strategy for each axis, and `device_order` has each device once.
+// InvalidArgument names field, expected and found.
+absl::Status CheckPlanFields(const Plan& plan);
+
+// Checks a plan's fields, and the plan against a network and a global batch: every layer has a legal strategy on each axis,
+// and extents divide. InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition
+// where the global batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
 
 // Returns the largest global batch for which numbers do not overflow under any plan: all its activations together keep
 // Verify's bound for one buffer, and its flop can be counted. 0 for a network that is too large for one sample.
 int64_t LargestBatch(const layers::LayerGraph& graph);
 
-// Returns FailedPrecondition, which begins "batch: ", for more than LargestBatch. ValidatePlan, Lower and SearchPlans begin
-// with this check.
+// Returns FailedPrecondition, which begins "batch: ", for less than 1 and for more than LargestBatch. ValidatePlan,
+// NamedPlan, Lower and SearchPlans make this check.
 absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch);
 
 }  // namespace colonnade::partition

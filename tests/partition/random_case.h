@@ -214,7 +214,7 @@ inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t ou
   plan.reduction = Pick<Reduction>(random, {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster});
   plan.overlap = random() % 4 != 0;
   plan.bucket_bytes = Pick<int64_t>(random, {1, 2000, 1 << 20});
-  plan.piece_bytes = plan.bucket_bytes == 2000 ? 600 : plan.piece_bytes;
+  plan.piece_bytes = plan.bucket_bytes == 2000 ? kLeastPieceBytes : plan.piece_bytes;
   for (int d = 0; d < plan.mesh.device_count(); ++d) plan.device_order.push_back(d);
   std::shuffle(plan.device_order.begin(), plan.device_order.end(), random);
   return plan;
