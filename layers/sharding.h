@@ -16,7 +16,11 @@ namespace colonnade::layers {
 
 // How a layer is spread over one axis of the mesh.
 enum class Strategy { kReplicate, kBatch, kColumn, kGroup, kRow };
-const char* Name(Strategy strategy);  // "replicate", …
+// All of them: what files may name, and what a search tries.
+inline constexpr Strategy kStrategies[] = {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup,
+                                           Strategy::kRow};
+const char* Name(Strategy strategy);       // "replicate", …
+std::vector<std::string> StrategyNames();  // all of them
 std::optional<Strategy> StrategyFromName(const std::string& name);
 
 // How a tensor lies on one axis of M positions.

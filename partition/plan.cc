@@ -67,7 +67,12 @@ bool ReadWholeNumber(const Json& value, Int& number) {
   return is_held;
 }
 
-// A strategy's name that is none, with the one that was probably meant.
+// "a, b or c". REQUIRES: two names or more.
+std::string OneOf(const std::vector<std::string>& names) {
+  return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " or ", names.back());
+}
+
+// A name that is none of `known`, with the one that was probably meant.
 std::string Suggested(const Json& name, const std::vector<std::string>& known) {
   if (!name.is_string()) return Found(name);
   return absl::StrCat(Found(name), program::DidYouMean("; ", name.get<std::string>(), known));
@@ -98,8 +103,8 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
     for (const Json& name : list) {
       std::optional<Strategy> strategy = name.is_string() ? layers::StrategyFromName(name.get<std::string>()) : std::nullopt;
       if (!strategy) {
-        return Wrong(field, "replicate, batch, column, group or row",
-                     Suggested(name, {"replicate", "batch", "column", "group", "row"}));
+        const std::vector<std::string> names = layers::StrategyNames();
+        return Wrong(field, OneOf(names), Suggested(name, names));
       }
       parsed[layer].push_back(*strategy);
     }
@@ -109,9 +114,7 @@ absl::Status ParseLayers(const Json& value, const Mesh& mesh, std::map<std::stri
 
 absl::Status ParseReduction(const Json& value, Reduction& reduction) {
   const std::optional<Reduction> parsed = value.is_string() ? ReductionFromName(value.get<std::string>()) : std::nullopt;
-  if (!parsed) {
-    return Wrong("reduction", "all-reduce, sharded or master", Suggested(value, {"all-reduce", "sharded", "master"}));
-  }
+  if (!parsed) return Wrong("reduction", OneOf(ReductionNames()), Suggested(value, ReductionNames()));
   reduction = *parsed;
   return absl::OkStatus();
 }
@@ -178,10 +181,6 @@ const char* Name(Reduction reduction) {
   }
   return "";
 }
-
-namespace {
-constexpr Reduction kReductions[] = {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster};
-}  // namespace
 
 std::optional<Reduction> ReductionFromName(absl::string_view name) {
   for (Reduction r : kReductions) {

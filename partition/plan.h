@@ -26,6 +26,8 @@ enum class Reduction {
   kSharded,    // reduce-scatter, each device updates its part, all-gather of the parameters
   kMaster,     // gradients to the first device of the group, parameters back: what the 2013 paper did
 };
+// All of them: what files and flags may name, and what a search tries.
+inline constexpr Reduction kReductions[] = {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster};
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
 std::vector<std::string> ReductionNames();  // all of them
