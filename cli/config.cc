@@ -17,7 +17,7 @@
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
-#include "partition/planner.h"
+#include "partition/plan.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 

@@ -308,7 +308,7 @@ int64_t LargestBatch(const layers::LayerGraph& graph) {
   return std::min(kMostActivations / std::max<int64_t>(activations, 1), kMostForwardFlops / flops);
 }
 
-absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch) {
+absl::Status CheckBatchSize(const layers::LayerGraph& graph, int64_t global_batch) {
   if (global_batch < 1) {
     return absl::FailedPreconditionError(absl::StrFormat("batch: expected at least 1, found %d", global_batch));
   }
@@ -326,7 +326,7 @@ absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch) {
 
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
   RETURN_IF_ERROR(CheckPlanFields(plan));
-  RETURN_IF_ERROR(CheckBatch(graph, global_batch));
+  RETURN_IF_ERROR(CheckBatchSize(graph, global_batch));
   std::vector<std::string> names;
   for (const layers::LayerNode& node : graph.nodes) {
     if (!layers::TraitsOf(node.layer).is_input) names.push_back(node.name);

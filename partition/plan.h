@@ -36,6 +36,8 @@ inline constexpr int64_t kLeastPieceBytes = 1024;  // smaller ones are all overh
 inline constexpr int kMostTransferParts = 64;
 inline constexpr int64_t kMostPlanBytes = int64_t{1} << 40;  // of bucket_bytes and piece_bytes: more than any device has
 
+inline constexpr char kAutoPlan[] = "auto";  // the name of plans that a search has made (planner.h)
+
 struct Plan {
   std::string name;
   Mesh mesh;
@@ -85,7 +87,7 @@ int64_t LargestBatch(const layers::LayerGraph& graph);
 
 // Returns FailedPrecondition, which begins "batch: ", for less than 1 and for more than LargestBatch. ValidatePlan,
 // NamedPlan, Lower and SearchPlans make this check.
-absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch);
+absl::Status CheckBatchSize(const layers::LayerGraph& graph, int64_t global_batch);
 
 }  // namespace colonnade::partition
 

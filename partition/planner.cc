@@ -255,7 +255,7 @@ std::vector<int> TriedDeviceCounts(int devices) {
 }
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
-  RETURN_IF_ERROR(CheckBatch(graph, options.lower.global_batch));
+  RETURN_IF_ERROR(CheckBatchSize(graph, options.lower.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options.lower));
   return Search(graph, options).Run();
 }

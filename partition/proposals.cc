@@ -50,7 +50,10 @@ Assignment Descend(const std::vector<std::vector<StrategyOption>>& options, Addi
       for (size_t option = 0; option < options[node].size(); ++option) {
         a[node] = static_cast<int>(option);
         const double seconds = around(node);
-        if (seconds < least * (1 - 1e-12)) least = seconds, best = a[node];
+        if (seconds < least * (1 - 1e-12)) {
+          least = seconds;
+          best = a[node];
+        }
       }
       a[node] = best;
       changed = changed || best != before;

@@ -206,8 +206,8 @@ TEST(ValidatePlan, ABatchIsOfOneSampleOrMore) {
   EXPECT_TRUE(ValidatePlan(plan, graph, 1).ok());
   for (int64_t batch : {0, -1, -64}) {
     for (const absl::Status& refused :
-         {CheckBatch(graph, batch), ValidatePlan(plan, graph, batch), Lower(graph, plan, {.global_batch = batch}).status(),
-          NamedPlan("single", graph, {.global_batch = batch}).status(),
+         {CheckBatchSize(graph, batch), ValidatePlan(plan, graph, batch),
+          Lower(graph, plan, {.global_batch = batch}).status(), NamedPlan("single", graph, {.global_batch = batch}).status(),
           SearchPlans(graph, {.lower = {.global_batch = batch}}).status()}) {
       EXPECT_EQ(refused, absl::FailedPreconditionError(absl::StrCat("batch: expected at least 1, found ", batch)));
     }
