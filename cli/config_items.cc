@@ -15,7 +15,7 @@
 #include "cli/record.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
-#include "partition/planner.h"
+#include "partition/plan.h"
 #include "program/status_macros.h"
 
 #define TOML_EXCEPTIONS 0

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "partition/planner.h"
+#include "partition/plan.h"
 #include "tools/machines.h"
 
 namespace colonnade::cli {

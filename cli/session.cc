@@ -151,7 +151,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   session.model = std::move(network.info);
   session.graph = flags.mode == "eval" ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
   session.pixels = PixelsOf(session.graph);
-  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatch(session.graph, flags.batch), "batch"));
+  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {
     return absl::FailedPreconditionError(

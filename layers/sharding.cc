@@ -23,8 +23,14 @@ const char* Name(Strategy strategy) {
   return "";
 }
 
+std::vector<std::string> StrategyNames() {
+  std::vector<std::string> names;
+  for (Strategy s : kStrategies) names.emplace_back(Name(s));
+  return names;
+}
+
 std::optional<Strategy> StrategyFromName(const std::string& name) {
-  for (Strategy s : {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup, Strategy::kRow}) {
+  for (Strategy s : kStrategies) {
     if (name == Name(s)) return s;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/types.h"
@@ -16,7 +17,11 @@ namespace colonnade::layers {
 
 // How a layer is spread over one axis of the mesh.
 enum class Strategy { kReplicate, kBatch, kColumn, kGroup, kRow };
-const char* Name(Strategy strategy);  // "replicate", …
+// All of them: what files may name, and what a search tries.
+inline constexpr Strategy kStrategies[] = {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup,
+                                           Strategy::kRow};
+const char* Name(Strategy strategy);       // "replicate", …
+std::vector<std::string> StrategyNames();  // all of them
 std::optional<Strategy> StrategyFromName(const std::string& name);
 
 // How a tensor lies on one axis of M positions.
@@ -40,6 +45,10 @@ struct Placement {
   static Placement SplitSections(std::vector<int64_t> sections, int dim = 1);
   static Placement Partial(int64_t groups = 1) { return {Kind::kPartial, 0, groups}; }
   bool operator==(const Placement&) const = default;
+  template <class H>
+  friend H AbslHashValue(H h, const Placement& p) {
+    return H::combine(std::move(h), p.kind, p.dim, p.groups, p.sections);
+  }
 };
 // "replicated", "split(1)", "partial", "replicated/2", "partial/2", "split(1: 64+128)"
 std::string ToString(const Placement& placement);

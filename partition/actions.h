@@ -122,10 +122,6 @@ struct Action {
 inline size_t IndexOf(const std::vector<layers::Slot>& slots, layers::Slot slot) {
   return static_cast<size_t>(std::find(slots.begin(), slots.end(), slot) - slots.begin());
 }
-inline bool Reads(const Action& action, ValueId value) {
-  return std::any_of(action.inputs.begin(), action.inputs.end(),
-                     [&](const ActionOperand& operand) { return value.valid() && operand.value == value; });
-}
 // Whether each device holds the same part of a tensor in both placements.
 inline bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPlacement& b) {
   for (size_t axis = 0; axis < a.size(); ++axis) {
@@ -195,6 +191,26 @@ struct Lowering {
   const layers::Stage* StageOf(const Action& action) const {
     const auto* run = std::get_if<RunStage>(&action.what);
     return run != nullptr ? &stage(*run) : nullptr;
+  }
+  // Return what an action reads or makes in a slot of its stage. REQUIRES: it runs a stage, which has the slot.
+  template <class AnAction>
+  auto& Input(AnAction& action, layers::Slot slot) const {
+    return action.inputs[IndexOf(StageOf(action)->reads, slot)];
+  }
+  template <class AnAction>
+  auto& Output(AnAction& action, layers::Slot slot) const {
+    return action.outputs[IndexOf(StageOf(action)->writes, slot)];
+  }
+  // Return the same, or null where its stage does not have the slot. REQUIRES: it runs a stage.
+  template <class AnAction>
+  auto* FindInput(AnAction& action, layers::Slot slot) const {
+    const size_t at = IndexOf(StageOf(action)->reads, slot);
+    return at < StageOf(action)->reads.size() ? &action.inputs[at] : nullptr;
+  }
+  template <class AnAction>
+  auto* FindOutput(AnAction& action, layers::Slot slot) const {
+    const size_t at = IndexOf(StageOf(action)->writes, slot);
+    return at < StageOf(action)->writes.size() ? &action.outputs[at] : nullptr;
   }
   ValueId AddValue(Value value) {
     values.push_back(std::move(value));

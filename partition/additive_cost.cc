@@ -54,7 +54,8 @@ void AdditiveCost::AddValue(int producer, std::vector<std::pair<int, size_t>> re
     if (scope.back() != node) scope.push_back(node);
   }
   AddTerm(std::move(scope));
-  Value value{.producer = producer, .shape = graph_.OutputShape(LayerId{producer}, batch_), .readers = std::move(readers)};
+  ValueChoices value{
+      .producer = producer, .shape = graph_.OutputShape(LayerId{producer}, batch_), .readers = std::move(readers)};
   value.needed.resize(value.readers.size());
   value.gradient_made.resize(value.readers.size());
   for (const StrategyOption& option : options_[producer]) {
@@ -71,7 +72,7 @@ void AdditiveCost::AddValue(int producer, std::vector<std::pair<int, size_t>> re
   values_.push_back(std::move(value));
 }
 
-int AdditiveCost::Value::Number(const TensorPlacement& placement) {
+int AdditiveCost::ValueChoices::Number(const TensorPlacement& placement) {
   const auto found = std::find(placements.begin(), placements.end(), placement);
   const int number = static_cast<int>(found - placements.begin());
   if (found == placements.end()) placements.push_back(placement);
@@ -91,7 +92,7 @@ double AdditiveCost::TotalCost(const Assignment& assignment) {
 
 double AdditiveCost::TransferCost(const Assignment& assignment) {
   double seconds = 0;
-  for (Value& value : values_) seconds += OfValue(value, assignment);
+  for (ValueChoices& value : values_) seconds += OfValue(value, assignment);
   return seconds;
 }
 
@@ -118,11 +119,11 @@ double AdditiveCost::OfNode(int node, int option) const {
   return c.compute_sec + c.transfer_sec + exposed_ * c.reduction_sec;
 }
 
-double AdditiveCost::OfValue(Value& value, const Assignment& assignment) {
+double AdditiveCost::OfValue(ValueChoices& value, const Assignment& assignment) {
   return Forward(value, assignment) + Backward(value, assignment);
 }
 
-double AdditiveCost::Forward(Value& value, const Assignment& assignment) {
+double AdditiveCost::Forward(ValueChoices& value, const Assignment& assignment) {
   const int made = value.made[assignment[value.producer]];
   std::vector<int> key = {made};
   for (size_t r = 0; r < value.readers.size(); ++r) {
@@ -138,7 +139,7 @@ double AdditiveCost::Forward(Value& value, const Assignment& assignment) {
   return value.forward[key] = CostOfReshards(mesh_, value.placements[made], needed, value.shape, cost_);
 }
 
-double AdditiveCost::Backward(Value& value, const Assignment& assignment) {
+double AdditiveCost::Backward(ValueChoices& value, const Assignment& assignment) {
   const int needed = value.gradient_needed[assignment[value.producer]];
   std::vector<int> counted;
   double seconds = 0;

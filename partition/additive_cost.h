@@ -36,8 +36,9 @@ class AdditiveCost {
   std::vector<Factor> Factors();
 
  private:
-  // A value that is read. Its placements are numbers, so that costs are looked up.
-  struct Value {
+  // A value that is read, and what each option of its layers makes and needs of it. Its placements are numbers, so that
+  // costs are looked up.
+  struct ValueChoices {
     int producer = 0;
     program::Shape shape;
     std::vector<std::pair<int, size_t>> readers;          // node and which of its inputs
@@ -52,9 +53,9 @@ class AdditiveCost {
   void AddTerm(std::vector<int> scope);
   void AddValue(int producer, std::vector<std::pair<int, size_t>> readers);
   double OfNode(int node, int option) const;
-  double OfValue(Value& value, const Assignment& assignment);
-  double Forward(Value& value, const Assignment& assignment);
-  double Backward(Value& value, const Assignment& assignment);
+  double OfValue(ValueChoices& value, const Assignment& assignment);
+  double Forward(ValueChoices& value, const Assignment& assignment);
+  double Backward(ValueChoices& value, const Assignment& assignment);
 
   const layers::LayerGraph& graph_;
   const Mesh& mesh_;
@@ -64,7 +65,7 @@ class AdditiveCost {
   const double exposed_;
   std::vector<std::vector<int>> scopes_;  // of the nodes, then of values_
   std::vector<std::vector<int>> terms_of_;
-  std::vector<Value> values_;
+  std::vector<ValueChoices> values_;
 };
 
 }  // namespace colonnade::partition

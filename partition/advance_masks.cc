@@ -9,26 +9,15 @@ namespace colonnade::partition {
 namespace {
 
 using layers::D;
-using layers::Slot;
 using layers::X;
 using layers::Y;
-
-ActionOperand& Reads(const Lowering& lowering, Action& action, Slot slot) {
-  return action.inputs[IndexOf(lowering.StageOf(action)->reads, slot)];
-}
-ValueId ValueRead(const Lowering& lowering, const Action& action, Slot slot) {
-  return action.inputs[IndexOf(lowering.StageOf(action)->reads, slot)].value;
-}
-ValueId ValueWritten(const Lowering& lowering, const Action& action, Slot slot) {
-  return action.outputs[IndexOf(lowering.StageOf(action)->writes, slot)];
-}
 
 const RunStage& RunOf(const Action& action) { return std::get<RunStage>(action.what); }
 int NodeOf(const Action& action) { return RunOf(action).node; }
 
 bool Masks(const Lowering& lowering, const Action& action) {
   const layers::Stage* stage = lowering.StageOf(action);
-  return stage != nullptr && stage->masks && ValueWritten(lowering, action, D(X())).valid();
+  return stage != nullptr && stage->masks && lowering.Output(action, D(X())).valid();
 }
 
 bool Routes(const Lowering& lowering, const Action& action) {
@@ -42,7 +31,7 @@ using Routed = absl::flat_hash_set<ValueId>;
 Routed RoutedIn(const Lowering& lowering) {
   Routed routed;
   for (const Action& action : lowering.actions) {
-    if (Routes(lowering, action)) routed.insert(ValueWritten(lowering, action, D(X())));
+    if (Routes(lowering, action)) routed.insert(lowering.Output(action, D(X())));
   }
   return routed;
 }
@@ -51,19 +40,19 @@ Routed RoutedIn(const Lowering& lowering) {
 // routing makes more than it reads.
 int RoutingBefore(const Lowering& lowering, const Routed& routed, int mask) {
   if (!Masks(lowering, lowering.actions[mask])) return -1;
-  const ValueId dy = ValueRead(lowering, lowering.actions[mask], D(Y()));
+  const ValueId dy = lowering.Input(lowering.actions[mask], D(Y())).value;
   if (!routed.contains(dy)) return -1;
   int routing = -1, readers = 0;
   for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
     const Action& action = lowering.actions[i];
-    if (Routes(lowering, action) && ValueWritten(lowering, action, D(X())) == dy) routing = i;
+    if (Routes(lowering, action) && lowering.Output(action, D(X())) == dy) routing = i;
     for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
   }
   if (routing < 0 || readers != 1) return -1;
   const NodeSharding &of_mask = lowering.shardings[NodeOf(lowering.actions[mask])],
                      &of_routing = lowering.shardings[NodeOf(lowering.actions[routing])];
   if (of_mask.output != of_routing.output || of_mask.output_gradient != of_routing.output_gradient) return -1;
-  const ValueId read = ValueRead(lowering, lowering.actions[routing], D(Y()));
+  const ValueId read = lowering.Input(lowering.actions[routing], D(Y())).value;
   return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
 }
 
@@ -72,8 +61,7 @@ ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
   for (const Action& action : lowering.actions) {
     const layers::Stage* stage = lowering.StageOf(action);
     if (stage == nullptr || NodeOf(action) != run.node || RunOf(action).micro_batch != run.micro_batch) continue;
-    const size_t y = IndexOf(stage->writes, Y());
-    if (y < stage->writes.size()) return action.outputs[y];
+    if (const ValueId* y = lowering.FindOutput(action, Y()); y != nullptr) return *y;
   }
   return {};
 }
@@ -88,10 +76,10 @@ absl::Status AdvanceMasks(Lowering& lowering) {
     const int routing = RoutingBefore(lowering, routed, mask);
     if (routing < 0) continue;
     Action &of_mask = lowering.actions[mask], &of_routing = lowering.actions[routing];
-    const ValueId dx = ValueWritten(lowering, of_mask, D(X())), da = ValueRead(lowering, of_mask, D(Y())),
+    const ValueId dx = lowering.Output(of_mask, D(X())), da = lowering.Input(of_mask, D(Y())).value,
                   pooled = OutputOf(lowering, RunOf(of_routing));
-    Reads(lowering, of_mask, Y()).value = pooled;
-    Reads(lowering, of_mask, D(Y())).value = std::exchange(Reads(lowering, of_routing, D(Y())).value, dx);
+    lowering.Input(of_mask, Y()).value = pooled;
+    lowering.Input(of_mask, D(Y())).value = std::exchange(lowering.Input(of_routing, D(Y())).value, dx);
     lowering.values[dx.value].shape = lowering.value(pooled).shape;
     for (size_t later = mask + 1; later < lowering.actions.size(); ++later) {
       for (ActionOperand& operand : lowering.actions[later].inputs) {

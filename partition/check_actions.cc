@@ -9,16 +9,17 @@
 namespace colonnade::partition {
 namespace {
 
-enum BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, kGathered, kAveraged };
+enum class BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, kGathered, kAveraged };
 
 // How far an action brings its bucket; the bucket is −1 for actions that have none.
-struct Progress {
+struct BucketProgress {
   int bucket = -1;
-  BucketStage stage = kNotChecked;
+  BucketStage stage = BucketStage::kNotChecked;
   int piece = 0;
 };
 
-Progress ProgressOf(const Action& action) {
+BucketProgress ProgressOf(const Action& action) {
+  using enum BucketStage;
   if (const auto* check = std::get_if<CheckGradients>(&action.what)) return {check->bucket, kChecked};
   if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced, reduce->piece};
   if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) return {measure->bucket, kMeasured};
@@ -29,9 +30,9 @@ Progress ProgressOf(const Action& action) {
 }
 
 // True if `next` may follow: the next piece of the same stage, or a later stage once all pieces are through.
-bool MayFollow(const Progress& at, const Progress& next, int pieces) {
+bool MayFollow(const BucketProgress& at, const BucketProgress& next, int pieces) {
   if (next.stage == at.stage) return next.piece == at.piece + 1 && next.piece < pieces;
-  const bool is_reduced_whole = at.stage != kReduced || at.piece == pieces - 1;
+  const bool is_reduced_whole = at.stage != BucketStage::kReduced || at.piece == pieces - 1;
   return next.stage > at.stage && next.piece == 0 && is_reduced_whole;
 }
 
@@ -61,18 +62,19 @@ bool IsThereFromTheBeginning(const Value& value) {
 }
 
 // A rounded copy is made before, and keeps what it was made of.
-bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<Progress>& progress) {
+bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<BucketProgress>& progress) {
   const int parameter = id.valid() ? lowering.value(id).parameter : -1;
   const int bucket = parameter >= 0 ? lowering.parameters[parameter].bucket : -1;
-  return bucket >= 0 && progress[bucket].stage >= kUpdated;
+  return bucket >= 0 && progress[bucket].stage >= BucketStage::kUpdated;
 }
 
 }  // namespace
 
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
+  using enum BucketStage;
   auto broken = [&](const std::string& what) { return absl::InternalError(absl::StrCat("after ", pass, ": ", what)); };
   MadeParts made(lowering);
-  std::vector<Progress> progress(lowering.buckets.size());
+  std::vector<BucketProgress> progress(lowering.buckets.size());
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
       if (IsUpdated(lowering, operand.value, progress)) {
@@ -88,15 +90,15 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
       if (!output.valid()) continue;
       if (!made.Add(output, action.part)) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
     }
-    const Progress next = ProgressOf(action);
+    const BucketProgress next = ProgressOf(action);
     if (next.bucket < 0) continue;
     const GradientBucket& bucket = lowering.buckets[next.bucket];
-    Progress& at = progress[next.bucket];
+    BucketProgress& at = progress[next.bucket];
     if (next.stage > kChecked && at.stage < kChecked) return broken(bucket.name + " is used before it is checked");
     if (!MayFollow(at, next, bucket.pieces)) return broken(bucket.name + " is reduced, updated or gathered out of order");
     at = next;
   }
-  for (const Progress& at : progress) {
+  for (const BucketProgress& at : progress) {
     if (at.stage > kNotChecked && at.stage < kUpdated) return broken(lowering.buckets[at.bucket].name + " is never updated");
   }
   return absl::OkStatus();

@@ -151,7 +151,10 @@ absl::StatusOr<std::vector<int>> EliminationOrder(const std::vector<int>& sizes,
     int fewest = std::numeric_limits<int>::max();
     for (auto it = left.begin(); it != left.end() && fewest > 0; ++it) {
       const int missing = MissingPairs(graph, *it);
-      if (missing < fewest) fewest = missing, next = it;
+      if (missing < fewest) {
+        fewest = missing;
+        next = it;
+      }
     }
     std::vector<int> scope(graph[*next].begin(), graph[*next].end());
     scope.push_back(*next);

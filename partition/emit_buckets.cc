@@ -1,5 +1,6 @@
 // What outlives a step, parameters, their gradients and what the optimiser keeps: buckets, their checks and reductions.
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,52 +54,76 @@ BufferId AddBucket(Emission& e, int index, int position, const BucketRole& role)
   return e.builder.program().AddBucket(spec);
 }
 
-// A collective over each group that reduces bucket `index`, in place in `buffers`: of all of it, or of one piece.
-void EmitBucketCollective(Emission& e, const Action& action, int index, const ByPosition& buffers, CollectiveKind kind,
-                          std::optional<int> piece = std::nullopt) {
+// One collective of a bucket in each group, in place in `buffers`: of all of the bucket, or of one piece.
+struct BucketMove {
+  int bucket = 0;
+  const ByPosition& buffers;
+  CollectiveKind kind;
+  std::optional<int> piece{};
+};
+
+int64_t BytesMoved(const Lowering& lowering, const BucketMove& move) {
+  const GradientBucket& bucket = lowering.buckets[move.bucket];
+  const int64_t total = lowering.LocalElements(bucket) * program::SizeInBytes(program::MasterType(lowering.options.dtype));
+  if (!move.piece) return total;
+  return total * (*move.piece + 1) / bucket.pieces - total * *move.piece / bucket.pieces;
+}
+
+program::Work WorkOfMember(const BucketMove& move, int64_t bytes, int64_t members, bool is_root) {
+  const int64_t held = move.kind == CollectiveKind::kAllGather ? bytes / members : bytes;
+  return {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(move.kind, held, members, is_root)};
+}
+
+program::Uses UsesOfMember(const Emission& e, const BucketMove& move, int position, bool is_root) {
   using program::Access;
-  const GradientBucket& bucket = e.lowering.buckets[index];
-  const int64_t total =
-      e.lowering.LocalElements(bucket) * program::SizeInBytes(program::MasterType(e.lowering.options.dtype));
-  const int64_t bytes = piece ? total * (*piece + 1) / bucket.pieces - total * *piece / bucket.pieces : total;
-  const Region region = piece ? Region{{*piece}, {1}} : Region{{0}, {PartsOf(e.lowering, index)}};
-  const auto group_of = [&](int p) { return e.builder.mesh().AxesGroup(p, bucket.axes); };
-  e.builder.ForGroups(group_of, [&](const Group& group) {
-    const int64_t size = static_cast<int64_t>(group.size());
-    std::vector<Member> members(group.size());
-    for (size_t m = 0; m < group.size(); ++m) {
-      const int p = group[m];
-      if (!e.builder.emits(p)) continue;
-      const bool root = p == group[0];
-      const auto all_as = [&](Access access) { return program::BufferUse{buffers[p], region, access}; };
-      const auto part_as = [&](Access access) {
-        return program::BufferUse{buffers[p], UpdatedParts(e.lowering, index, p), access};
-      };
-      const int64_t held = kind == CollectiveKind::kAllGather ? bytes / size : bytes;
-      Member& member = members[m];
-      member.work = {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = BytesSent(kind, held, size, root)};
-      switch (kind) {
-        case CollectiveKind::kAllReduce:
-          member.uses = {all_as(Access::kAccumulate)};
-          break;
-        case CollectiveKind::kReduceScatter:
-          member.uses = {e.builder.Read(buffers[p]), part_as(Access::kWrite)};
-          break;
-        case CollectiveKind::kAllGather:
-          member.uses = {part_as(Access::kRead), e.builder.Write(buffers[p])};
-          break;
-        case CollectiveKind::kReduce:
-          member.uses = {all_as(root ? Access::kAccumulate : Access::kRead)};
-          break;
-        case CollectiveKind::kBroadcast:
-          member.uses = {all_as(root ? Access::kRead : Access::kWrite)};
-          break;
-        case CollectiveKind::kAllToAll:
-          break;
-      }
-    }
-    e.builder.AddCollective(group, {.kind = kind}, std::move(members), action.from);
-  });
+  const BufferId buffer = move.buffers[position];
+  const Region region = move.piece ? Region{{*move.piece}, {1}} : Region{{0}, {PartsOf(e.lowering, move.bucket)}};
+  const Region updated = UpdatedParts(e.lowering, move.bucket, position);
+  switch (move.kind) {
+    case CollectiveKind::kAllReduce:
+      return {{buffer, region, Access::kAccumulate}};
+    case CollectiveKind::kReduceScatter:
+      return {e.builder.Read(buffer), {buffer, updated, Access::kWrite}};
+    case CollectiveKind::kAllGather:
+      return {{buffer, updated, Access::kRead}, e.builder.Write(buffer)};
+    case CollectiveKind::kReduce:
+      return {{buffer, region, is_root ? Access::kAccumulate : Access::kRead}};
+    case CollectiveKind::kBroadcast:
+      return {{buffer, region, is_root ? Access::kRead : Access::kWrite}};
+    case CollectiveKind::kAllToAll:
+      break;
+  }
+  std::abort();  // no bucket is moved from all to all
+}
+
+void EmitInGroup(Emission& e, const BucketMove& move, const Group& group, const program::Provenance& from) {
+  const int64_t bytes = BytesMoved(e.lowering, move);
+  std::vector<Member> members(group.size());
+  for (size_t m = 0; m < group.size(); ++m) {
+    if (!e.builder.emits(group[m])) continue;
+    const bool is_root = m == 0;
+    members[m].uses = UsesOfMember(e, move, group[m], is_root);
+    members[m].work = WorkOfMember(move, bytes, static_cast<int64_t>(group.size()), is_root);
+  }
+  e.builder.AddCollective(group, {.kind = move.kind}, std::move(members), from);
+}
+
+void EmitMove(Emission& e, const BucketMove& move, const program::Provenance& from) {
+  const std::vector<int>& axes = e.lowering.buckets[move.bucket].axes;
+  e.builder.ForGroups([&](int position) { return e.builder.mesh().AxesGroup(position, axes); },
+                      [&](const Group& group) { EmitInGroup(e, move, group, from); });
+}
+
+CollectiveKind KindOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case Reduction::kSharded:
+      return CollectiveKind::kReduceScatter;
+    case Reduction::kMaster:
+      return CollectiveKind::kReduce;
+  }
+  std::abort();  // there is no other
 }
 
 }  // namespace
@@ -178,19 +203,19 @@ void Emit(Emission& e, const Action& action, const CheckGradients& check) {
 }
 
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce) {
-  const CollectiveKind kinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kReduce};
-  EmitBucketCollective(e, action, reduce.bucket, e.buckets[reduce.bucket].gradients,
-                       kinds[static_cast<int>(e.lowering.plan.reduction)], reduce.piece);
+  const BucketMove move = {reduce.bucket, e.buckets[reduce.bucket].gradients, KindOf(e.lowering.plan.reduction),
+                           reduce.piece};
+  EmitMove(e, move, action.from);
 }
 
 void Emit(Emission& e, const Action& action, const GatherParameters& gather) {
-  const bool master = e.lowering.plan.reduction == Reduction::kMaster;
-  EmitBucketCollective(e, action, gather.bucket, e.buckets[gather.bucket].weights,
-                       master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather);
+  const bool is_at_master = e.lowering.plan.reduction == Reduction::kMaster;
+  const CollectiveKind kind = is_at_master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
+  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].weights, kind}, action.from);
 }
 
 void Emit(Emission& e, const Action& action, const GatherGradients& gather) {
-  EmitBucketCollective(e, action, gather.bucket, e.buckets[gather.bucket].gradients, CollectiveKind::kAllGather);
+  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].gradients, CollectiveKind::kAllGather}, action.from);
 }
 
 }  // namespace colonnade::partition

@@ -42,13 +42,13 @@ class Folder {
   std::vector<Action>& actions() { return lowering_.actions; }
 
   // The action whose product `action` scales and shifts, if it may do so itself.
-  std::optional<size_t> ProductFor(Action& action) {
+  std::optional<size_t> ProductFor(const Action& action) {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.what).fused_reads.empty()) return std::nullopt;
-    const ValueId x = OperandOf(action, X())->value;
+    const ValueId x = lowering_.Input(action, X()).value;
     const std::optional<size_t> maker = uses_.MakerForOneReader(x);
     if (!maker.has_value()) return std::nullopt;
-    Action& product = actions()[*maker];
+    const Action& product = actions()[*maker];
     return Takes(product) && LiesByChannel(action, product) && Saves(product, x) ? maker : std::nullopt;
   }
 
@@ -58,32 +58,33 @@ class Folder {
   }
 
   // Whether each device has the numbers of those channels whose weights it has, and of these all.
-  bool LiesByChannel(Action& action, Action& product) const {
-    return lowering_.LieAlike(OperandOf(action, Parameter(0))->value, OperandOf(product, Parameter(0))->value);
+  bool LiesByChannel(const Action& action, const Action& product) const {
+    return lowering_.LieAlike(lowering_.Input(action, Parameter(0)).value, lowering_.Input(product, Parameter(0)).value);
   }
 
   // Folding reads and writes the weight once, as rounding does, which it takes the place of.
-  bool Saves(Action& product, ValueId x) const {
+  bool Saves(const Action& product, ValueId x) const {
     const bool rounds = program::MasterType(lowering_.options.dtype) != lowering_.options.dtype;
-    return rounds || lowering_.LocalElements(OperandOf(product, Parameter(0))->value) <= lowering_.LocalElements(x);
+    return rounds || lowering_.LocalElements(lowering_.Input(product, Parameter(0)).value) <= lowering_.LocalElements(x);
   }
 
   // Leaves of `action` what folds, and lets the product make what it made.
   void Fold(Action& action, Action& product) {
     auto &normalise = std::get<RunStage>(action.what), &multiply = std::get<RunStage>(product.what);
-    ActionOperand *weight = OperandOf(product, Parameter(0)), *bias = OperandOf(product, Parameter(1));
-    const ValueId folded_weight = AddFolded(action, "weight", weight->value);
-    const ValueId folded_bias = AddFolded(action, "bias", OperandOf(action, Parameter(0))->value);
+    ActionOperand& weight = lowering_.Input(product, Parameter(0));
+    ActionOperand* bias = lowering_.FindInput(product, Parameter(1));
+    const ValueId folded_weight = AddFolded(action, "weight", weight.value);
+    const ValueId folded_bias = AddFolded(action, "bias", lowering_.Input(action, Parameter(0)).value);
     multiply.epilogue = std::exchange(normalise.epilogue, std::nullopt);
-    product.outputs[0] = action.outputs[IndexOf(lowering_.stage(normalise).writes, Y())];
-    *OperandOf(action, X()) = {};
+    product.outputs[0] = lowering_.Output(action, Y());
+    lowering_.Input(action, X()) = {};
     action.outputs.assign(action.outputs.size(), ValueId{});
 
     normalise.fused_reads = {Fused::kWeight};
     normalise.fused_writes = {Fused::kFoldedWeight, Fused::kFoldedBias};
-    action.inputs.push_back(*weight);
+    action.inputs.push_back(weight);
     action.outputs.insert(action.outputs.end(), {folded_weight, folded_bias});
-    *weight = {folded_weight, PlacementOf(folded_weight)};
+    weight = {folded_weight, PlacementOf(folded_weight)};
     const ActionOperand added = {folded_bias, PlacementOf(folded_bias)};
     if (bias != nullptr) {
       normalise.fused_reads.push_back(Fused::kBias);
@@ -94,12 +95,6 @@ class Folder {
     }
   }
 
-  // What an action of a stage reads in `slot`, or null.
-  ActionOperand* OperandOf(Action& action, layers::Slot slot) const {
-    const std::vector<layers::Slot>& reads = lowering_.StageOf(action)->reads;
-    const size_t at = IndexOf(reads, slot);
-    return at < reads.size() ? &action.inputs[at] : nullptr;
-  }
   ValueId AddFolded(const Action& action, const char* name, ValueId like) {
     return lowering_.AddValue({.name = absl::StrCat(action.from.layer, ".folded_", name),
                                .shape = lowering_.value(like).shape,

@@ -47,8 +47,7 @@ class MaskFuser {
     const Action& action = actions()[i];
     const Stage* stage = lowering_.StageOf(action);
     if (stage == nullptr || !stage->masks) return std::nullopt;
-    const Mask mask = {action.inputs[IndexOf(stage->reads, Y())], action.inputs[IndexOf(stage->reads, D(Y()))],
-                       action.outputs[IndexOf(stage->writes, D(X()))]};
+    const Mask mask = {lowering_.Input(action, Y()), lowering_.Input(action, D(Y())), lowering_.Output(action, D(X()))};
     const bool alike =
         mask.dz.valid() && lowering_.LieAlike(mask.y.value, mask.dz) && lowering_.LieAlike(mask.dy.value, mask.dz);
     return alike ? std::optional(mask) : std::nullopt;
@@ -81,7 +80,7 @@ class MaskFuser {
     for (Action* reader : readers) {
       auto& run = std::get<RunStage>(reader->what);
       run.epilogue = std::get<RunStage>(actions()[*uses_.MakerOf(mask.y.value)].what).epilogue;
-      reader->inputs[IndexOf(lowering_.stage(run).reads, D(Y()))] = mask.dy;
+      lowering_.Input(*reader, D(Y())) = mask.dy;
     }
     uses_.AddReaders(mask.dy.value, static_cast<int>(readers.size()) - 1);
     return true;
@@ -96,9 +95,9 @@ class MaskFuser {
       if (!stage->emit && names.contains(actions()[j].inputs[0].value)) {
         names.insert(actions()[j].outputs.begin(), actions()[j].outputs.end());
       }
-      if (!stage->takes_mask || !names.contains(actions()[j].inputs[IndexOf(stage->reads, D(Y()))].value)) continue;
+      if (!stage->takes_mask || !names.contains(lowering_.Input(actions()[j], D(Y())).value)) continue;
       if (!MayStandAt(i, actions()[j], names)) continue;
-      taken_[i] = WithMask(std::move(actions()[j]), *stage, mask);
+      taken_[i] = WithMask(std::move(actions()[j]), mask);
       for (ValueId output : taken_[i].outputs) uses_.SetMaker(output, i);
       return gone_[j] = true;
     }
@@ -113,9 +112,9 @@ class MaskFuser {
     });
   }
 
-  Action WithMask(Action action, const Stage& stage, const Mask& mask) {
+  Action WithMask(Action action, const Mask& mask) {
     auto& run = std::get<RunStage>(action.what);
-    ActionOperand& dy = action.inputs[IndexOf(stage.reads, D(Y()))];
+    ActionOperand& dy = lowering_.Input(action, D(Y()));
     run.fused_reads = {Fused::kMask};
     run.fused_writes = {Fused::kMasked};
     dy = mask.dy;

@@ -21,6 +21,11 @@ bool IsTransfer(const Lowering& lowering, const Action& action) {
   return reshard != nullptr && CollectiveOf(reshard->entry.kind) && lowering.value(action.outputs[0]).metrics_of < 0;
 }
 
+bool Reads(const Action& action, ValueId value) {
+  return std::any_of(action.inputs.begin(), action.inputs.end(),
+                     [&](const ActionOperand& operand) { return value.valid() && operand.value == value; });
+}
+
 // Whether `later` reads what `earlier` writes, or takes the memory of what `earlier` reads.
 bool DependsOn(const Lowering& lowering, const Action& later, const Action& earlier) {
   for (ValueId value : earlier.outputs) {

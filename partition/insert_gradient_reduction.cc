@@ -1,8 +1,9 @@
 #include <iterator>
-#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "partition/lowering_passes.h"
 
@@ -34,18 +35,6 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
   }
 }
 
-// What obeys a gate: it follows the norms of all gradients.
-std::vector<Action> GatedUpdates(const Lowering& lowering, std::vector<Action> updates, std::vector<Action> state_updates) {
-  const program::Provenance gate{"gate", Pass::kUpdate};
-  std::vector<Action> actions;
-  if (lowering.plan.mesh.device_count() > 1) actions.push_back({.what = SumNorms{}, .from = gate});
-  actions.push_back({.what = OpenGate{}, .from = gate});
-  for (std::vector<Action>* more : {&updates, &state_updates}) {
-    for (Action& action : *more) actions.push_back(std::move(action));
-  }
-  return actions;
-}
-
 void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& actions) {
   const program::Provenance update{lowering.buckets[index].name, Pass::kUpdate};
   actions.push_back({.what = UpdateParameters{index}, .from = update});
@@ -66,6 +55,99 @@ std::vector<size_t> LastReaders(const Lowering& lowering) {
   return last;
 }
 
+void MoveAll(std::vector<Action>& actions, std::vector<Action>& to) {
+  to.insert(to.end(), std::move_iterator(actions.begin()), std::move_iterator(actions.end()));
+  actions.clear();
+}
+
+class GradientReducer {
+ public:
+  explicit GradientReducer(Lowering& lowering)
+      : lowering_(lowering),
+        overlap_(lowering.plan.overlap),
+        gated_(lowering.options.update.is_gated()),
+        last_readers_(LastReaders(lowering)) {
+    for (const GradientBucket& bucket : lowering.buckets) missing_.push_back(static_cast<int>(bucket.parameters.size()));
+  }
+
+  void Run() {
+    for (size_t i = 0; i < lowering_.actions.size(); ++i) {
+      const std::vector<int> made = GradientsMadeBy(lowering_, lowering_.actions[i]);
+      Keep(std::move(lowering_.actions[i]));
+      for (int parameter : made) {
+        const int bucket = lowering_.parameters[parameter].bucket;
+        if (--missing_[bucket] <= 0) Complete(bucket, i);
+      }
+      UpdateAfterReader(i);
+    }
+    if (gated_) AppendGatedUpdates();
+    MoveAll(after_backward_, actions_);
+    lowering_.actions = std::move(actions_);
+  }
+
+  absl::Status CheckThatAllAreMade() const {
+    for (size_t b = 0; b < missing_.size(); ++b) {
+      if (missing_[b] == 0) continue;
+      return absl::InternalError(absl::StrCat("InsertGradientReduction: ", missing_[b], " gradients of ",
+                                              lowering_.buckets[b].name, " are never made"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Updates of state obey a gate as those of parameters do.
+  void Keep(Action action) {
+    const bool waits = gated_ && UpdatesStateAlone(lowering_, action);
+    (waits ? state_updates_ : actions_).push_back(std::move(action));
+  }
+
+  // Checks, reduces and updates a bucket whose last gradient action `at` makes.
+  void Complete(int bucket, size_t at) {
+    const std::string& name = lowering_.buckets[bucket].name;
+    actions_.push_back({.what = CheckGradients{bucket}, .from = {name, Pass::kBackward}});
+    std::vector<Action>& reductions = overlap_ ? actions_ : after_backward_;
+    AppendReduction(lowering_, bucket, reductions);
+    if (gated_) reductions.push_back({.what = MeasureGradients{bucket}, .from = {name, Pass::kUpdate}});
+    Update(bucket, at);
+  }
+
+  // A bucket is not updated before the last action that reads its parameters, nor before the gate that it obeys.
+  void Update(int bucket, size_t at) {
+    if (gated_) {
+      AppendUpdate(lowering_, bucket, gated_updates_);
+    } else if (!overlap_) {
+      AppendUpdate(lowering_, bucket, after_backward_);
+    } else if (last_readers_[bucket] > at) {
+      after_reader_[last_readers_[bucket]].push_back(bucket);
+    } else {
+      AppendUpdate(lowering_, bucket, actions_);
+    }
+  }
+
+  void UpdateAfterReader(size_t reader) {
+    const auto buckets = after_reader_.find(reader);
+    if (buckets == after_reader_.end()) return;
+    for (int bucket : buckets->second) AppendUpdate(lowering_, bucket, actions_);
+  }
+
+  // The gate follows the norms of all gradients.
+  void AppendGatedUpdates() {
+    const program::Provenance gate{"gate", Pass::kUpdate};
+    if (lowering_.plan.mesh.device_count() > 1) after_backward_.push_back({.what = SumNorms{}, .from = gate});
+    after_backward_.push_back({.what = OpenGate{}, .from = gate});
+    MoveAll(gated_updates_, after_backward_);
+    MoveAll(state_updates_, after_backward_);
+  }
+
+  Lowering& lowering_;
+  const bool overlap_, gated_;
+  const std::vector<size_t> last_readers_;  // by bucket
+  std::vector<int> missing_;                // by bucket: gradients that are not made yet
+  std::vector<Action> actions_, after_backward_;
+  std::vector<Action> gated_updates_, state_updates_;
+  absl::flat_hash_map<size_t, std::vector<int>> after_reader_;  // buckets by the action after which they are updated
+};
+
 }  // namespace
 
 absl::Status InsertGradientReduction(Lowering& lowering) {
@@ -73,47 +155,9 @@ absl::Status InsertGradientReduction(Lowering& lowering) {
   if (lowering.buckets.empty() != lowering.parameters.empty()) {
     return absl::InternalError("InsertGradientReduction: expected buckets");
   }
-  std::vector<int> missing(lowering.buckets.size());
-  for (size_t b = 0; b < missing.size(); ++b) missing[b] = static_cast<int>(lowering.buckets[b].parameters.size());
-  const std::vector<size_t> last_readers = LastReaders(lowering);
-  const bool gated = lowering.options.update.is_gated();
-  std::vector<Action> actions, after_backward, gated_updates, state_updates;
-  std::map<size_t, std::vector<int>> updates;  // buckets by the action after which they are updated
-  for (size_t i = 0; i < lowering.actions.size(); ++i) {
-    const std::vector<int> made = GradientsMadeBy(lowering, lowering.actions[i]);
-    const bool waits = gated && UpdatesStateAlone(lowering, lowering.actions[i]);
-    (waits ? state_updates : actions).push_back(std::move(lowering.actions[i]));
-    for (int p : made) {
-      const int bucket = lowering.parameters[p].bucket;
-      if (--missing[bucket] > 0) continue;
-      actions.push_back({.what = CheckGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kBackward}});
-      std::vector<Action>& reductions = lowering.plan.overlap ? actions : after_backward;
-      AppendReduction(lowering, bucket, reductions);
-      if (gated) {
-        reductions.push_back({.what = MeasureGradients{bucket}, .from = {lowering.buckets[bucket].name, Pass::kUpdate}});
-        AppendUpdate(lowering, bucket, gated_updates);
-      } else if (!lowering.plan.overlap) {
-        AppendUpdate(lowering, bucket, after_backward);
-      } else {
-        if (last_readers[bucket] > i) updates[last_readers[bucket]].push_back(bucket);
-        if (last_readers[bucket] <= i) AppendUpdate(lowering, bucket, actions);
-      }
-    }
-    for (int bucket : updates[i]) AppendUpdate(lowering, bucket, actions);
-  }
-  if (gated) {
-    std::vector<Action> updates = GatedUpdates(lowering, std::move(gated_updates), std::move(state_updates));
-    after_backward.insert(after_backward.end(), std::move_iterator(updates.begin()), std::move_iterator(updates.end()));
-  }
-  for (Action& action : after_backward) actions.push_back(std::move(action));
-  lowering.actions = std::move(actions);
-  for (size_t b = 0; b < missing.size(); ++b) {
-    if (missing[b] != 0) {
-      return absl::InternalError(absl::StrCat("InsertGradientReduction: ", missing[b], " gradients of ",
-                                              lowering.buckets[b].name, " are never made"));
-    }
-  }
-  return absl::OkStatus();
+  GradientReducer reducer(lowering);
+  reducer.Run();
+  return reducer.CheckThatAllAreMade();
 }
 
 }  // namespace colonnade::partition

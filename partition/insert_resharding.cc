@@ -1,3 +1,8 @@
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "partition/lowering_passes.h"
@@ -39,10 +44,10 @@ class Resharder {
 
   // `value` in placement `needed`: itself, one made before, or one that actions put here make.
   ValueId Provide(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
-    const std::string key = absl::StrCat(value.value, ToString(needed));
-    if (auto made = made_.find(key); made != made_.end()) return made->second;
+    const std::pair<ValueId, TensorPlacement> key(value, needed);
+    if (auto provided = provided_.find(key); provided != provided_.end()) return provided->second;
     const ValueId result = lowering_.value(value).host_input >= 0 ? Load(value, needed) : Reshape(value, needed, from);
-    made_[key] = result;
+    provided_[key] = result;
     return result;
   }
 
@@ -66,10 +71,10 @@ class Resharder {
       const std::vector<ReshardEntry> path = PlanReshard(lowering_.plan.mesh, lowering_.value(value).placement, needed);
       if (path.empty()) return value;
       const ReshardEntry& entry = path.front();
-      const std::string key = absl::StrCat(value.value, "entry", entry.axis, ToString(TensorPlacement{entry.to}));
-      auto made = made_.find(key);
-      if (made == made_.end()) made = made_.emplace(key, Append(value, entry, from)).first;
-      value = made->second;
+      const std::tuple<ValueId, int, layers::Placement> key(value, entry.axis, entry.to);
+      auto moved = moved_.find(key);
+      if (moved == moved_.end()) moved = moved_.emplace(key, Append(value, entry, from)).first;
+      value = moved->second;
     }
   }
 
@@ -88,7 +93,8 @@ class Resharder {
 
   Lowering& lowering_;
   std::vector<Action> out_;
-  absl::flat_hash_map<std::string, ValueId> made_;
+  absl::flat_hash_map<std::pair<ValueId, TensorPlacement>, ValueId> provided_;       // a value as it is needed
+  absl::flat_hash_map<std::tuple<ValueId, int, layers::Placement>, ValueId> moved_;  // a value, placed so on this axis
   absl::flat_hash_map<ValueId, ValueId> reduced_;
   absl::flat_hash_map<ValueId, program::Provenance> made_by_;
 };

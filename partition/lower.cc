@@ -124,7 +124,7 @@ class LoweringProgress {
 // The actions of a step, ready to be emitted. It keeps references to its arguments.
 absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options,
                                         LoweringProgress& progress) {
-  RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
+  RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(CheckTrains(graph, options));

@@ -37,8 +37,6 @@ int Mesh::At(int position, int axis, int64_t coordinate) const {
   return position + static_cast<int>((coordinate - Coordinate(position, axis)) * Stride(*this, axis));
 }
 
-std::vector<int> Mesh::AxisGroup(int position, int axis) const { return AxesGroup(position, {axis}); }
-
 std::vector<int> Mesh::AxesGroup(int position, const std::vector<int>& group_axes) const {
   std::vector<int> group = {position};
   for (int a = 0; a < axis_count(); ++a) {

@@ -28,8 +28,6 @@ struct Mesh {
   int64_t Coordinate(int position, int axis) const;
   // Returns the position that differs from `position` in its coordinate on `axis` alone.
   int At(int position, int axis, int64_t coordinate) const;
-  // Returns the positions that differ from `position` in their coordinate on `axis` alone, in the order of that coordinate.
-  std::vector<int> AxisGroup(int position, int axis) const;
   // Returns the positions that agree with `position` on every axis outside `axes`, in row-major order.
   std::vector<int> AxesGroup(int position, const std::vector<int>& axes) const;
   // Returns where `position` stands in that group.

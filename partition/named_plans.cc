@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layers/traits.h"
-#include "partition/planner.h"
 #include "partition/shardings.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
@@ -164,7 +163,7 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
                                                          name, program::DidYouMean(", ", name, names),
                                                          absl::StrJoin(PlanNames(), ", ")));
   }
-  RETURN_IF_ERROR(CheckBatch(graph, options.global_batch));
+  RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));
   ASSIGN_OR_RETURN(Mesh mesh, MeshFor(name, options));
   Plan plan;
   plan.name = std::string(name);

@@ -26,6 +26,8 @@ enum class Reduction {
   kSharded,    // reduce-scatter, each device updates its part, all-gather of the parameters
   kMaster,     // gradients to the first device of the group, parameters back: what the 2013 paper did
 };
+// All of them: what files and flags may name, and what a search tries.
+inline constexpr Reduction kReductions[] = {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster};
 const char* Name(Reduction reduction);
 std::optional<Reduction> ReductionFromName(absl::string_view name);
 std::vector<std::string> ReductionNames();  // all of them
@@ -33,6 +35,8 @@ std::vector<std::string> ReductionNames();  // all of them
 inline constexpr int64_t kLeastPieceBytes = 1024;  // smaller ones are all overhead, or less than backends align to
 inline constexpr int kMostTransferParts = 64;
 inline constexpr int64_t kMostPlanBytes = int64_t{1} << 40;  // of bucket_bytes and piece_bytes: more than any device has
+
+inline constexpr char kAutoPlan[] = "auto";  // the name of plans that a search has made (planner.h)
 
 struct Plan {
   std::string name;
@@ -63,22 +67,27 @@ struct PlanSettings {
 
 std::string PlanToJson(const Plan& plan);
 
-// Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors. It does not check the plan
-// against a network.
+// Reads a plan. InvalidArgument names field, expected and found; unknown fields are errors, and what CheckPlanFields
+// refuses. It does not check the plan against a network.
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 
-// Checks a plan against a network and a global batch: every layer has a legal strategy on each axis, and extents divide.
-// InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition where the global
-// batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
+// Checks what can be said of a plan without a network: the mesh has axes of different names and at most kMostDevices
+// devices, numbers are in their ranges, each layer has one strategy for each axis, and `device_order` has each device once.
+// InvalidArgument names field, expected and found.
+absl::Status CheckPlanFields(const Plan& plan);
+
+// Checks a plan's fields, and the plan against a network and a global batch: every layer has a legal strategy on each axis,
+// and extents divide. InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition
+// where the global batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
 absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
 
 // Returns the largest global batch for which numbers do not overflow under any plan: all its activations together keep
 // Verify's bound for one buffer, and its flop can be counted. 0 for a network that is too large for one sample.
 int64_t LargestBatch(const layers::LayerGraph& graph);
 
-// Returns FailedPrecondition, which begins "batch: ", for more than LargestBatch. ValidatePlan, Lower and SearchPlans begin
-// with this check.
-absl::Status CheckBatch(const layers::LayerGraph& graph, int64_t global_batch);
+// Returns FailedPrecondition, which begins "batch: ", for less than 1 and for more than LargestBatch. ValidatePlan,
+// NamedPlan, Lower and SearchPlans make this check.
+absl::Status CheckBatchSize(const layers::LayerGraph& graph, int64_t global_batch);
 
 }  // namespace colonnade::partition
 

@@ -134,7 +134,7 @@ class Search {
 
   absl::Status VaryNamedPlans() {
     for (const Candidate& named : named_) {
-      for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+      for (Reduction reduction : kReductions) {
         for (int64_t bytes : kTriedBucketBytes) {
           const Candidate& best = Best();
           const bool cannot_win = best.fits && named.judgement.least_step_sec >= best.judgement.step_sec;
@@ -175,7 +175,9 @@ class Search {
   absl::StatusOr<std::vector<Plan>> OtherReductions(const Plan& plan) const {
     std::vector<Plan> plans;
     if (!judge_.ReducesBuckets(plan)) return plans;
-    for (Reduction reduction : {Reduction::kSharded, Reduction::kMaster}) plans.emplace_back(plan).reduction = reduction;
+    for (Reduction reduction : kReductions) {
+      if (reduction != Plan().reduction) plans.emplace_back(plan).reduction = reduction;
+    }
     return plans;
   }
 
@@ -253,7 +255,7 @@ std::vector<int> TriedDeviceCounts(int devices) {
 }
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
-  RETURN_IF_ERROR(CheckBatch(graph, options.lower.global_batch));
+  RETURN_IF_ERROR(CheckBatchSize(graph, options.lower.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options.lower));
   return Search(graph, options).Run();
 }

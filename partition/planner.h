@@ -32,8 +32,6 @@
 
 namespace colonnade::partition {
 
-inline constexpr char kAutoPlan[] = "auto";  // the name of plans that the search has made
-
 struct Judgement {
   double step_sec = 0;
   int64_t peak_memory_bytes = 0;  // of the fullest device

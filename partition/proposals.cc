@@ -15,8 +15,6 @@ using layers::LayerGraph;
 using layers::LayerId;
 using layers::Strategy;
 
-constexpr Strategy kAll[] = {Strategy::kReplicate, Strategy::kBatch, Strategy::kColumn, Strategy::kGroup, Strategy::kRow};
-
 bool IsInput(const LayerGraph& graph, LayerId id) { return layers::TraitsOf(graph.node(id).layer).is_input; }
 
 // Every combination of strategies over the axes; axes of size 1 only replicate.
@@ -25,7 +23,7 @@ std::vector<Strategies> Combinations(const Mesh& mesh) {
   for (const program::MeshAxis& axis : mesh.axes) {
     std::vector<Strategies> longer;
     for (const Strategies& prefix : all) {
-      for (Strategy strategy : kAll) {
+      for (Strategy strategy : layers::kStrategies) {
         if (axis.size == 1 && strategy != Strategy::kReplicate) continue;
         longer.push_back(prefix);
         longer.back().push_back(strategy);
@@ -52,7 +50,10 @@ Assignment Descend(const std::vector<std::vector<StrategyOption>>& options, Addi
       for (size_t option = 0; option < options[node].size(); ++option) {
         a[node] = static_cast<int>(option);
         const double seconds = around(node);
-        if (seconds < least * (1 - 1e-12)) least = seconds, best = a[node];
+        if (seconds < least * (1 - 1e-12)) {
+          least = seconds;
+          best = a[node];
+        }
       }
       a[node] = best;
       changed = changed || best != before;

@@ -5,9 +5,8 @@
 //   * wait for before they read a part of what several tasks have made. After an all-gather of two, a position that reads
 //     only its own half waits for no transfer; one that reads the other half does. Sections move one by one. (What a stage
 //     without ops hands on is not followed.)
-//   * meet: the members of their groups differ so, place by place (colour refinement: positions are told apart by the
-//   classes
-//     of those whom they meet until no class is divided any more), or `classify_group` says so of those groups.
+//   * meet: the members of their groups differ so, place by place, or `classify_group` says so of those groups. (This is
+//     colour refinement: positions are told apart by the classes of those whom they meet until no class divides any more.)
 #ifndef COLONNADE_PARTITION_REPRESENTATIVE_POSITIONS_H_
 #define COLONNADE_PARTITION_REPRESENTATIVE_POSITIONS_H_
 

@@ -58,7 +58,7 @@ void Append(const layers::Sharding& on_axis, NodeSharding& all) {
   all.output_gradient.push_back(on_axis.output_gradient);
 }
 
-absl::Status CheckBatch(const Mesh& mesh, absl::Span<const Strategy> strategies, int64_t global_batch) {
+absl::Status CheckBatchSplits(const Mesh& mesh, absl::Span<const Strategy> strategies, int64_t global_batch) {
   int64_t parts = 1;
   for (int a = 0; a < mesh.axis_count(); ++a) {
     if (strategies[a] == Strategy::kBatch) parts *= mesh.axes[a].size;
@@ -185,7 +185,7 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
                    absl::InvalidArgumentError(absl::StrFormat("expected one strategy for each of the %d axes, found %d",
                                                               mesh.axis_count(), strategies.size())));
   }
-  if (const absl::Status batch = CheckBatch(mesh, strategies, global_batch); !batch.ok()) return InLayer(node, batch);
+  if (const absl::Status batch = CheckBatchSplits(mesh, strategies, global_batch); !batch.ok()) return InLayer(node, batch);
   const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
   if (const absl::Status groups = CheckGroupsOfSamples(group, global_batch); !groups.ok()) return InLayer(node, groups);
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};

@@ -58,7 +58,8 @@ class Splitter {
       if (value.valid()) rows.push_back(value);
     };
     if (std::holds_alternative<Reshard>(action.what) || std::holds_alternative<Round>(action.what)) {
-      add(action.inputs[0].value), add(action.outputs[0]);
+      add(action.inputs[0].value);
+      add(action.outputs[0]);
     } else if (const layers::Stage* stage = lowering_.StageOf(action); stage != nullptr && stage->by_sample) {
       for (size_t k = 0; k < action.inputs.size(); ++k) {
         if (ReadsRows(action, *stage, k)) add(action.inputs[k].value);

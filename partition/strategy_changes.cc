@@ -5,7 +5,6 @@
 #include <set>
 
 #include "partition/additive_cost.h"
-#include "partition/planner.h"
 
 namespace colonnade::partition {
 namespace {

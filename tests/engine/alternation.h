@@ -53,8 +53,10 @@ inline program::Program LoweredFor(const PlanOnDevices& on, program::Mode mode, 
   auto plan = partition::NamedPlan(on.plan, graph, {.devices = on.devices, .global_batch = kAlternationBatch});
   EXPECT_TRUE(plan.ok()) << plan.status();
   plan->reduction = on.reduction;
-  constexpr int64_t kSmallPieces = 1000;
-  if (bucket_bytes > 0) plan->bucket_bytes = bucket_bytes, plan->piece_bytes = std::max(kSmallPieces, bucket_bytes);
+  if (bucket_bytes > 0) {
+    plan->bucket_bytes = bucket_bytes;
+    plan->piece_bytes = std::max(partition::kLeastPieceBytes, bucket_bytes);
+  }
   auto program = partition::Lower(graph, *plan, {.mode = mode, .global_batch = kAlternationBatch});
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);

@@ -83,8 +83,7 @@ TEST(Train, LossCurvesOfReferenceKernelsAgreeTo1e10) {
   constexpr auto kReference = cpu::CpuOptions::Kernels::kReference;
   DigitsRun single("single", 1, 8, {}, kReference);
   const TrainReport expected = TrainOn(single, 40);
-  for (partition::Reduction reduction :
-       {partition::Reduction::kAllReduce, partition::Reduction::kSharded, partition::Reduction::kMaster}) {
+  for (partition::Reduction reduction : partition::kReductions) {
     DigitsRun setup("hybrid", 4, 8, reduction, kReference);
     const TrainReport report = TrainOn(setup, 40);
     for (int i = 0; i < 40; ++i) EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-10) << "step " << i;
@@ -402,8 +401,7 @@ TEST(State, WrongNamesAndShapesAreRefusedAndNothingIsWritten) {
 }
 
 TEST(State, MomentaSurviveReadingAndWritingUnderEveryReduction) {
-  for (partition::Reduction reduction :
-       {partition::Reduction::kAllReduce, partition::Reduction::kSharded, partition::Reduction::kMaster}) {
+  for (partition::Reduction reduction : partition::kReductions) {
     DigitsRun setup("data", 4, 32, reduction), other("model", 2);
     TrainOn(setup, 3);
     absl::StatusOr<std::vector<NamedTensor>> momenta = ReadTensors(setup.train->loaded(), StateKind::kMomentum);

@@ -21,7 +21,6 @@ using program::Shape;
 using ::testing::HasSubstr;
 using enum Strategy;
 
-constexpr Strategy kStrategies[] = {kReplicate, kBatch, kColumn, kGroup, kRow};
 const std::vector<int64_t> kAll = {2, 3, 4};
 
 struct ShardCase {

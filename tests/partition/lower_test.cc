@@ -95,7 +95,7 @@ TEST(Lower, EveryModelUnderEveryNamedPlanIsVerifiedAndRoundTrips) {
 
 TEST(Lower, TrainAndEvalShareTheirPersistentBuffers) {
   const layers::LayerGraph graph = Model("two_column");
-  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+  for (Reduction reduction : kReductions) {
     Plan plan = Named("hybrid", graph, 4);
     plan.reduction = reduction;
     std::map<std::pair<int, std::string>, program::Shape> train;

@@ -17,8 +17,8 @@ TEST(Mesh, PositionsAreRowMajorWithTheLastAxisFastest) {
   EXPECT_EQ(mesh.device_count(), 6);
   EXPECT_EQ(mesh.Coordinate(4, 0), 1);
   EXPECT_EQ(mesh.Coordinate(4, 1), 1);
-  EXPECT_THAT(mesh.AxisGroup(4, 0), ElementsAre(1, 4));
-  EXPECT_THAT(mesh.AxisGroup(4, 1), ElementsAre(3, 4, 5));
+  EXPECT_THAT(mesh.AxesGroup(4, {0}), ElementsAre(1, 4));
+  EXPECT_THAT(mesh.AxesGroup(4, {1}), ElementsAre(3, 4, 5));
   EXPECT_THAT(mesh.AxesGroup(4, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(mesh.AxesGroup(4, {}), ElementsAre(4));
   EXPECT_EQ(mesh.At(4, 1, 2), 5);

@@ -54,7 +54,7 @@ TEST(OrderActions, AnUpdateStandsWhereItsReductionIsExpectedToHaveEnded) {
 
 // Of 10 elements; two of them in a row.
 TEST(OrderActions, AnUpdateThatGathersNothingLetsItsReductionTakeTenTimesAsLong) {
-  for (const Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+  for (const Reduction reduction : kReductions) {
     OrderCase c({10, 10});
     c.plan.reduction = reduction;
     c.Reduce(0);

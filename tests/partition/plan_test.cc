@@ -1,7 +1,9 @@
 #include "partition/plan.h"
 
+#include <functional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +82,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "field transfer_parts: expected a whole number from 1 to 64, found 65"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [0, 2]})",
                 "device_order"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "transfer_parts": 4294967297})",
+                "field transfer_parts: expected a whole number from 1 to 64, found 4294967297"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, )"
+                R"("bucket_bytes": 18446744073709551615})",
+                "field bucket_bytes: expected a whole number from 1 to 2^40, found 18446744073709551615"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 1.5})",
+                "field bucket_bytes: expected a whole number from 1 to 2^40, found 1.5"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 18446744073709551615}], "layers": {}})",
+                "field mesh: expected a list of"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": []}})",
+                "field layers.conv1: expected a list of 1 strategies, one for each axis, found 0"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [1, 1]})",
+                "field device_order: expected each of 2 devices once, found [1,1]"},
+        BadPlan{
+            R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [4294967296, 1]})",
+            "field device_order: expected a list of the numbers of devices, found [4294967296,1]"},
         BadPlan{R"({"colonnade_plan": 1, "colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}})",
                 "twice"}));
 
@@ -89,6 +107,110 @@ TEST(ValidatePlan, PartsOfTransfersAreOneTo64) {
   for (const auto& [parts, is_valid] : std::vector<std::pair<int, bool>>{{0, false}, {1, true}, {64, true}, {65, false}}) {
     plan.transfer_parts = parts;
     EXPECT_EQ(ValidatePlan(plan, graph, 64).ok(), is_valid) << parts;
+  }
+}
+
+struct FieldCase {
+  const char* message;  // absent: the plan is valid
+  std::function<void(Plan&)> change;
+};
+
+// Both doors for plans made in C++ and the door for files say the same of each.
+TEST(CheckPlanFields, TakesTheLastOfEachRangeAndNamesWhatIsBeyond) {
+  const auto with_axes = [](std::vector<program::MeshAxis> axes) {
+    return [axes = std::move(axes)](Plan& plan) {
+      plan.mesh.axes = axes;
+      for (auto& [layer, strategies] : plan.layers) strategies.assign(axes.size(), Strategy::kReplicate);
+    };
+  };
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const FieldCase cases[] = {
+      {"field mesh: expected at least one axis, found no axes", with_axes({})},
+      {"field mesh: expected axes of a size from 1 to 4096, found axis \"a\" of size -1", with_axes({{"a", -1}})},
+      {"field mesh: expected axes of a size from 1 to 4096, found axis \"a\" of size 0", with_axes({{"a", 0}})},
+      {nullptr, with_axes({{"a", 1}})},
+      {nullptr, with_axes({{"a", 4096}})},
+      {"found axis \"a\" of size 4097", with_axes({{"a", 4097}})},
+      {"found axis \"b\" of size 0", with_axes({{"a", 2}, {"b", 0}})},
+      {"of size 4611686018427387904", with_axes({{"a", kHuge}, {"b", kHuge}})},
+      {nullptr, with_axes({{"a", 64}, {"b", 64}})},
+      {"field mesh: expected at most 4096 devices, found 64 x 65", with_axes({{"a", 64}, {"b", 65}})},
+      {"found 4096 x 4096 x 4096", with_axes({{"a", 4096}, {"b", 4096}, {"c", 4096}})},
+      {"field mesh: expected axes of different names, found axis \"a\" twice", with_axes({{"a", 2}, {"a", 2}})},
+      {"field layers.conv1: expected a list of 2 strategies, one for each axis, found 1",
+       [](Plan& plan) { plan.layers["conv1"].pop_back(); }},
+      {"field layers.conv1: expected a list of 2 strategies, one for each axis, found 3",
+       [](Plan& plan) { plan.layers["conv1"].push_back(Strategy::kReplicate); }},
+      {"field bucket_bytes: expected a whole number from 1 to 2^40, found 0", [](Plan& plan) { plan.bucket_bytes = 0; }},
+      {nullptr, [](Plan& plan) { plan.bucket_bytes = 1; }},
+      {nullptr, [](Plan& plan) { plan.bucket_bytes = kMostPlanBytes; }},
+      {"2^40, found 1099511627777", [](Plan& plan) { plan.bucket_bytes = kMostPlanBytes + 1; }},
+      {"field piece_bytes: expected a whole number from 1024 to 2^40, found 0", [](Plan& plan) { plan.piece_bytes = 0; }},
+      {"found 1023", [](Plan& plan) { plan.piece_bytes = kLeastPieceBytes - 1; }},
+      {nullptr, [](Plan& plan) { plan.piece_bytes = kLeastPieceBytes; }},
+      {nullptr, [](Plan& plan) { plan.piece_bytes = kMostPlanBytes; }},
+      {"2^40, found 1099511627777", [](Plan& plan) { plan.piece_bytes = kMostPlanBytes + 1; }},
+      {"field transfer_parts: expected a whole number from 1 to 64, found 0", [](Plan& plan) { plan.transfer_parts = 0; }},
+      {nullptr, [](Plan& plan) { plan.transfer_parts = 1; }},
+      {nullptr, [](Plan& plan) { plan.transfer_parts = 64; }},
+      {"found 65", [](Plan& plan) { plan.transfer_parts = 65; }},
+      {nullptr,
+       [](Plan& plan) {
+         plan.device_order = {3, 2, 1, 0};
+       }},
+      {"field device_order: expected each of 4 devices once, found [0,1,2]",
+       [](Plan& plan) {
+         plan.device_order = {0, 1, 2};
+       }},
+      {"found [0,1,2,3,0]",
+       [](Plan& plan) {
+         plan.device_order = {0, 1, 2, 3, 0};
+       }},
+      {"found [0,1,2,4]",
+       [](Plan& plan) {
+         plan.device_order = {0, 1, 2, 4};
+       }},
+      {"found [-1,1,2,3]",
+       [](Plan& plan) {
+         plan.device_order = {-1, 1, 2, 3};
+       }},
+      {"found [0,1,1,3]",
+       [](Plan& plan) {
+         plan.device_order = {0, 1, 1, 3};
+       }},
+  };
+  const layers::LayerGraph graph = Model("two_column");
+  const Plan hybrid = Named("hybrid", graph, 4);
+  for (const FieldCase& c : cases) {
+    Plan plan = hybrid;
+    c.change(plan);
+    SCOPED_TRACE(c.message != nullptr ? c.message : PlanToJson(plan));
+    if (c.message == nullptr) {
+      EXPECT_TRUE(CheckPlanFields(plan).ok()) << CheckPlanFields(plan);
+      EXPECT_TRUE(ValidatePlan(plan, graph, 4096).ok()) << ValidatePlan(plan, graph, 4096);
+      EXPECT_TRUE(PlanFromJson(PlanToJson(plan)).ok());
+      continue;
+    }
+    for (const absl::Status& refused :
+         {CheckPlanFields(plan), ValidatePlan(plan, graph, 4096), PlanFromJson(PlanToJson(plan)).status()}) {
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(refused.message()), testing::StartsWith("plan \"hybrid\": field "));
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(c.message));
+    }
+  }
+}
+
+TEST(ValidatePlan, ABatchIsOfOneSampleOrMore) {
+  const layers::LayerGraph graph = Model("two_column");
+  const Plan plan = Named("single", graph, 1);
+  EXPECT_TRUE(ValidatePlan(plan, graph, 1).ok());
+  for (int64_t batch : {0, -1, -64}) {
+    for (const absl::Status& refused :
+         {CheckBatchSize(graph, batch), ValidatePlan(plan, graph, batch),
+          Lower(graph, plan, {.global_batch = batch}).status(), NamedPlan("single", graph, {.global_batch = batch}).status(),
+          SearchPlans(graph, {.lower = {.global_batch = batch}}).status()}) {
+      EXPECT_EQ(refused, absl::FailedPreconditionError(absl::StrCat("batch: expected at least 1, found ", batch)));
+    }
   }
 }
 

@@ -170,7 +170,7 @@ std::optional<NamedCandidate> DrawNamed(Random& random, const layers::LayerGraph
   const NamedPlanOptions options{.devices = 1 + static_cast<int>(random() % devices), .global_batch = judge.batch};
   absl::StatusOr<Plan> plan = NamedPlan(Pick(random, PlanNames()), graph, options);
   if (!plan.ok()) return std::nullopt;
-  plan->reduction = Pick<Reduction>(random, {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster});
+  plan->reduction = Pick<Reduction>(random, {std::begin(kReductions), std::end(kReductions)});
   plan->bucket_bytes = Pick<int64_t>(random, {std::begin(kTriedBucketBytes), std::end(kTriedBucketBytes)});
   absl::StatusOr<program::Program> program = Lower(graph, *plan, {.global_batch = judge.batch});
   EXPECT_TRUE(program.ok()) << program.status();

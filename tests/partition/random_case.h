@@ -3,6 +3,7 @@
 #define COLONNADE_TESTS_PARTITION_RANDOM_CASE_H_
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -176,8 +177,7 @@ class NetworkDrawer {
 
 inline const std::vector<layers::Strategy>& AllStrategies() {
   static const auto& all =
-      *new std::vector<layers::Strategy>{layers::Strategy::kReplicate, layers::Strategy::kBatch, layers::Strategy::kColumn,
-                                         layers::Strategy::kGroup, layers::Strategy::kRow};
+      *new std::vector<layers::Strategy>(std::begin(layers::kStrategies), std::end(layers::kStrategies));
   return all;
 }
 
@@ -211,10 +211,10 @@ inline Plan DrawPlan(Random& random, const layers::LayerGraph& graph, int64_t ou
     }
     plan.layers[node.name] = chosen;
   }
-  plan.reduction = Pick<Reduction>(random, {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster});
+  plan.reduction = Pick<Reduction>(random, {std::begin(kReductions), std::end(kReductions)});
   plan.overlap = random() % 4 != 0;
   plan.bucket_bytes = Pick<int64_t>(random, {1, 2000, 1 << 20});
-  plan.piece_bytes = plan.bucket_bytes == 2000 ? 600 : plan.piece_bytes;
+  plan.piece_bytes = plan.bucket_bytes == 2000 ? kLeastPieceBytes : plan.piece_bytes;
   for (int d = 0; d < plan.mesh.device_count(); ++d) plan.device_order.push_back(d);
   std::shuffle(plan.device_order.begin(), plan.device_order.end(), random);
   return plan;

@@ -174,7 +174,7 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
   const layers::LayerGraph graph = SmallNetwork();
   const UpdateOptions update{.optimizer = program::Sgd{.momentum = 0.5}, .average_decay = 0.75};
   for (const char* name : {"data", "model", "hybrid"}) {
-    for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    for (Reduction reduction : kReductions) {
       SCOPED_TRACE(absl::StrCat(name, ", ", Name(reduction)));
       Random random(77);
       const Batch batch = SomeBatch(random);
@@ -226,7 +226,7 @@ TEST(Lars, NormsAreThoseOfWholeTensorsUnderEveryPlan) {
   const UpdateOptions update{.optimizer = program::Lars{.momentum = 0, .trust = 0.5}};
   const layers::LayerGraph graph = SmallNetwork();
   for (const char* name : {"data", "model", "hybrid", "owt"}) {
-    for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    for (Reduction reduction : kReductions) {
       for (bool overlap : {true, false}) {
         Random random(72);
         const auto run = PlannedRun::Create(graph, PlanOfFour(graph, name, reduction, overlap),
@@ -270,7 +270,7 @@ TEST_P(Updates, AreThoseOfOneDeviceUnderPlans) {
   const Tensors one = run(SinglePlan(graph), cpu::CpuOptions::Kernels::kReference);
   options.dtype = program::DType::kF32;
   for (const char* name : {"data", "model", "hybrid"}) {
-    for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+    for (Reduction reduction : kReductions) {
       const Tensors many = run(PlanOfFour(graph, name, reduction, true), cpu::CpuOptions::Kernels::kOneDnn);
       for (const auto& [tensor, value] : one) {
         const auto given = begin.find(tensor);
@@ -398,7 +398,7 @@ TEST(Gate, ThatASumOverDevicesClosesIsToldOnEveryPlan) {
   const auto y = net.FullyConnected("fc", net.Input("images", {1}), {.out_features = 10, .bias = false});
   net.SoftmaxCrossEntropy("loss", y, {.weight = 2});
   const layers::LayerGraph graph = *std::move(net).Build();
-  for (Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded, Reduction::kMaster}) {
+  for (Reduction reduction : kReductions) {
     Plan plan = *NamedPlan("data", graph, {.devices = 2, .global_batch = 2});
     plan.reduction = reduction;
     const auto run =
