@@ -66,7 +66,8 @@ double SquaredDistance(const OpShape& a, const OpShape& b, bool batch_counts) {
   return sum;
 }
 
-// Between the two points around x, linear in the logarithms; beyond the ends the end's value, or its slope.
+// Between the two points around x, linear in the logarithms; beyond the ends the end's value. REQUIRES: x and the points are
+// above 0.
 double Interpolate(const std::vector<std::pair<double, double>>& points, double x) {
   if (points.empty()) return 1;
   const auto after = std::lower_bound(points.begin(), points.end(), std::pair(x, 0.0));
@@ -74,8 +75,7 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
   if (after == points.end()) return points.back().second;
   const auto& [x0, y0] = *(after - 1);
   const auto& [x1, y1] = *after;
-  const double t = x0 > 0 ? std::log(x / x0) / std::log(x1 / x0) : (x - x0) / (x1 - x0);
-  return y0 * std::pow(y1 / y0, t);
+  return y0 * std::pow(y1 / y0, std::log(x / x0) / std::log(x1 / x0));
 }
 
 // A tree scatters and gathers parts as `direct` does.

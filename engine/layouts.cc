@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/rounding.h"
+
 namespace colonnade::engine {
 
 using program::Bucket;
@@ -22,10 +24,10 @@ BucketLayout LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_byte
   int64_t total = 0;
   for (int64_t bytes : layout.member_bytes) {
     layout.member_begin.push_back(total);
-    total += RoundUp(bytes, alignment);
+    total += program::RoundUp(bytes, alignment);
   }
   layout.units = std::max(total / alignment, bucket.parts);
-  if (bucket.equal_parts) layout.units = RoundUp(layout.units, bucket.parts);
+  if (bucket.equal_parts) layout.units = program::RoundUp(layout.units, bucket.parts);
   return layout;
 }
 

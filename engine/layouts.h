@@ -13,11 +13,8 @@
 #include <vector>
 
 #include "program/program.h"
-#include "program/rounding.h"
 
 namespace colonnade::engine {
-
-using program::RoundUp;
 
 // Whether a buffer has memory of its own: it is a root or a bucket.
 bool HasMemory(const program::Buffer& buffer);

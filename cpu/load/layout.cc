@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/conv_rows.h"
 #include "cpu/ops/conv_winograd.h"
@@ -146,7 +146,7 @@ class Chooser {
       const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
       return {std::move(view), bytes};
     };
-    return engine::LayOut<View>(program_, kAlignment, layout_of, RowMajor);
+    return engine::LayOut<View>(program_, kAlignmentBytes, layout_of, RowMajor);
   }
 
  private:

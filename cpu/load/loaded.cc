@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/alignment.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/prepare.h"
 #include "cpu/status.h"
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resou
   RETURN_IF_ERROR(resources.books.CheckPersistentTensors(program));
   auto loaded = std::unique_ptr<CpuProgram>(new CpuProgram(resources, program, slots));
   if (absl::Status status = loaded->ChooseAllLayouts(); !status.ok()) return WithContext(status, "layouts");
-  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignment);
+  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignmentBytes);
   RETURN_IF_ERROR(loaded->PrepareComputeTasks());
   RETURN_IF_ERROR(loaded->PrepareTransfers());
   for (const Task& task : program.tasks) {

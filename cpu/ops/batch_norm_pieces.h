@@ -12,6 +12,7 @@
 #include "cpu/load/view.h"
 #include "cpu/ops/clones.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
@@ -35,11 +36,11 @@ struct Pieces {
         channels(x.shape[1]),
         pixels(program::ElementCount(x.shape) / (x.shape[0] * x.shape[1])),
         width(x.kind == View::Kind::kBlocked || pixels == 1 ? kLanes : 1),
-        blocks(CeilDiv(channels, width)),
+        blocks(program::CeilDiv(channels, width)),
         piece_blocks(EvenPart(blocks, std::clamp<int64_t>(kRunElements / (pixels * width), 1, kMaxBlocks))),
         piece_pixels(EvenPart(samples * pixels, kPieceElements / (width * piece_blocks))),
-        across(CeilDiv(blocks, piece_blocks)),
-        along(CeilDiv(samples * pixels, piece_pixels)) {}
+        across(program::CeilDiv(blocks, piece_blocks)),
+        along(program::CeilDiv(samples * pixels, piece_pixels)) {}
 
   int64_t count() const { return groups * across * along; }
   int64_t WidthOf(int64_t block) const { return std::min(width, channels - block * width); }

@@ -5,12 +5,15 @@
 #include <cstring>
 #include <numeric>
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
+using program::CeilDiv;
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 
@@ -96,8 +99,8 @@ struct Convolution {
     const RowConvolution& of = padded.convolution;
     tile = EvenPart(of.outputs, loops->outputs);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-    packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignment);
-    image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignment);
+    packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignmentBytes);
+    image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignmentBytes);
   }
 
   int64_t bytes() const { return packed_bytes + threads * image_bytes; }

@@ -4,14 +4,16 @@
 #include <array>
 
 #include "cpu/about.h"
-#include "cpu/load/arena.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/winograd_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
+using program::CeilDiv;
 using program::DType;
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 

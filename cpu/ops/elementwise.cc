@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"

@@ -7,8 +7,11 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
+
+using program::CeilDiv;
 
 namespace {
 

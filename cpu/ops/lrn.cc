@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/block_loops.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
@@ -12,6 +12,9 @@
 #include "program/rounding.h"
 
 namespace colonnade::cpu {
+
+using program::CeilDiv;
+using program::RoundUp;
 
 namespace {
 
@@ -43,7 +46,7 @@ struct Tiles {
         pixels(view.shape[2] * view.shape[3]),
         width(view.kind == View::Kind::kBlocked ? 1 : std::min(kLongestRun, pixels)),
         lines(view.kind == View::Kind::kBlocked ? std::clamp<int64_t>(kBlockedTileFloats / channels, 1, pixels) : 1),
-        tiles_per_image(program::CeilDiv(pixels, width * lines)),
+        tiles_per_image(CeilDiv(pixels, width * lines)),
         blocked(view.kind == View::Kind::kBlocked) {}
 
   int64_t line() const { return channels * width; }  // elements
@@ -117,9 +120,11 @@ COLONNADE_INLINE void WithPower(float beta, const Body& body) {
 
 // Scratch of one thread: the padded tile, then `kArrays` tiles.
 constexpr int kArrays = 4;
-int64_t PaddedFloats(const Normalisation& lrn, const Tiles& t) { return RoundUp(t.padded_line(lrn) * t.lines, kAlignment); }
+int64_t PaddedFloats(const Normalisation& lrn, const Tiles& t) {
+  return RoundUp(t.padded_line(lrn) * t.lines, kAlignmentFloats);
+}
 int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
-  return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignment);
+  return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignmentFloats);
 }
 
 // in = x of the tile, in float.
@@ -250,7 +255,7 @@ struct BlockedLrn {
   BlockedPixels Pixels(int64_t count) const {
     return {dtype == program::DType::kBF16, blocks, count, image_pixels * kChannelBlock};
   }
-  int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignment); }
+  int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignmentFloats); }
   // Calls body(pixels, byte, scratch) for each chunk's pixels of each group: the byte at which they begin, and their
   // thread's `floats` floats of the workspace.
   template <class Body>

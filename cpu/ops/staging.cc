@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/primitive.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
+
+using program::RoundUp;
 
 namespace {
 
@@ -110,11 +113,11 @@ PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedK
     const int64_t bytes = MemoryElements(*copy) * program::SizeInBytes(copy->dtype);
     const int64_t moved = MemoryElements(*copy) * program::SizeInBytes(view.dtype) + bytes;
     Stage stage = {use, context.operands[use].access, view.dtype, copy->dtype, stage_bytes};
-    stage_bytes += RoundUp(bytes, kAlignment);
+    stage_bytes += RoundUp(bytes, kAlignmentBytes);
     if (view.kind == View::Kind::kOpaque) {
       ASSIGN_OR_RETURN(stage.reorder, ReorderOf(context, use, *copy));
       stage.reorder_offset = stage_bytes;
-      stage_bytes += RoundUp(stage.reorder->workspace_bytes(), kAlignment);
+      stage_bytes += RoundUp(stage.reorder->workspace_bytes(), kAlignmentBytes);
       context.added_reorders->push_back({context.task.id, "weights between a layout of oneDNN and rows", moved});
     } else {
       stage.plan = BoxPlan({view, *copy});
