@@ -9,10 +9,6 @@ namespace colonnade::engine {
 using program::Bucket;
 using program::Program;
 
-bool HasMemory(const program::Buffer& buffer) {
-  return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
-}
-
 bool IsPersistentTensor(const program::Buffer& buffer) {
   return buffer.lifetime == program::Lifetime::kPersistent &&
          (std::holds_alternative<program::Root>(buffer.storage) ||

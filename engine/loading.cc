@@ -22,7 +22,9 @@ namespace {
 // Stands for memory that has not been taken yet: addresses are counted from it, and none is followed.
 char* const kNowhere = reinterpret_cast<char*>(uintptr_t{1} << 40);
 
-bool IsPersistent(const Buffer& buffer) { return buffer.lifetime == program::Lifetime::kPersistent && HasMemory(buffer); }
+bool IsPersistent(const Buffer& buffer) {
+  return buffer.lifetime == program::Lifetime::kPersistent && program::HasMemory(buffer);
+}
 
 constexpr char kOnItsOwn[] = "; load it on a backend of its own";
 

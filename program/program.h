@@ -172,6 +172,9 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+// Whether a buffer has memory of its own: it is a root or a bucket.
+bool HasMemory(const Buffer& buffer);
+
 // Returns the buffer that holds the memory of `id`: itself, or the bucket of which it is a member.
 BufferId RootOf(const Program& program, BufferId id);
 

@@ -100,7 +100,8 @@ const char* Name(Lane lane);
 const char* Name(Pass pass);
 const char* Name(CollectiveKind kind);
 const char* Name(Access access);
-std::string Name(const Task& task);  // "conv_forward", "exchange", "all_gather": the word of what it does
+std::string Name(const Task& task);      // "conv_forward", "exchange", "all_gather": the word of what it does
+std::string Describe(const Task& task);  // "task 17 (conv_forward of conv1, device 0)", for messages
 
 }  // namespace colonnade::program
 

@@ -91,10 +91,6 @@ Extents ExtentsOf(const Program& program, const BufferUse& use) {
   return extents;
 }
 
-std::string Describe(const Task& task) {
-  return absl::StrCat("task ", task.id.value, " (", Name(task), " of ", task.from.layer, ", device ", task.device, ")");
-}
-
 std::string Describe(const Buffer& buffer) { return absl::StrCat("buffer ", buffer.id.value, " \"", buffer.name, "\""); }
 
 std::string Describe(const Extents& extents) {

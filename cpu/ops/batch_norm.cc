@@ -14,14 +14,6 @@ namespace colonnade::cpu {
 
 namespace {
 
-// What prepare(T(), context) makes, with T the element type of operand `element`, of dense operands.
-template <class Prepare>
-PreparedKernel PrepareOf(int element, const TaskContext& outer, const Prepare& prepare) {
-  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
-    return WithElement(context.view(element).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
-  });
-}
-
 // Calls body(piece, its index) for each piece.
 template <class Body>
 void ForPieces(const Pieces& pieces, int threads, const Body& body) {
@@ -116,7 +108,7 @@ void SumPieces(const Pieces& pieces, int threads, char* workspace, double* sums,
 }  // namespace
 
 PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) {
-  return PrepareOf(/*element=*/0, outer, []<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(1));
     return MakeKernel(
         [pieces, context](const RunArguments& run) {
@@ -135,7 +127,7 @@ PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) 
 }
 
 PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& outer) {
-  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     return MakeKernel([op, pieces = Pieces(context.view(0), context.view(1)), context](const RunArguments& run) {
       const int y = static_cast<int>(context.operands.size()) - 1;
       const float *w = DataOf<const float>(run, context, 2), *b = DataOf<const float>(run, context, 3);
@@ -237,7 +229,7 @@ void SumGradientPieces(const Op& op, const Pieces& pieces, const TaskContext& co
 }  // namespace
 
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& outer) {
-  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(2));
     return MakeKernel(
         [op, pieces, context](const RunArguments& run) {
@@ -260,7 +252,7 @@ PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskConte
 }
 
 PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& outer) {
-  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const Pieces pieces(context.view(0), context.view(3));
     return MakeKernel(
         [op, pieces, context](const RunArguments& run) {
@@ -281,7 +273,7 @@ PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext
 
 // dx = w·scale·(dy − Σdy/count − x̂·Σdy·x̂/count).
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& outer) {
-  return PrepareOf(/*element=*/0, outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     return MakeKernel([op, pieces = Pieces(context.view(0), context.view(2)), context](const RunArguments& run) {
       const int dx = static_cast<int>(context.operands.size()) - 1;
       const auto count = static_cast<double>(op.count);

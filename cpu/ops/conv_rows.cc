@@ -8,6 +8,7 @@
 #include "cpu/alignment.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/product_uses.h"
 #include "program/rounding.h"
 
 namespace colonnade::cpu {
@@ -255,43 +256,46 @@ bool ConvolvesByRows(const Window& window, int64_t groups, const Shape& x, const
 }
 
 PreparedKernel PrepareByRows(const program::ConvForward& op, const TaskContext& context) {
-  const int y = op.bias ? 3 : 2;
-  const PaddedImages padded(context.view(0).shape, context.view(y).shape, op.window, op.window.pad_top, op.window.pad_left,
-                            op.groups);
-  const auto pack = [of = padded.convolution, context](const RunArguments& run, int64_t g, int64_t tile, float* to) {
+  const program::ProductUses uses = program::ForwardUses(op.bias);
+  const PaddedImages padded(context.view(uses.x).shape, context.view(uses.y).shape, op.window, op.window.pad_top,
+                            op.window.pad_left, op.groups);
+  const auto pack = [of = padded.convolution, context, w_use = uses.w](const RunArguments& run, int64_t g, int64_t tile,
+                                                                       float* to) {
     const int64_t window = of.window_rows * of.window_columns;
-    const float* w = DataOf<const float>(run, context, 1) + g * of.outputs * of.inputs * window;
+    const float* w = DataOf<const float>(run, context, w_use) + g * of.outputs * of.inputs * window;
     Pack(of, tile, to, [&](int64_t k, int64_t c, int64_t r, int64_t s) {
       return w[(k * of.inputs + c) * window + r * of.window_columns + s];
     });
   };
-  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, op.relu);
-  return KernelOfConvolution(convolution, context, {.x = 0, .y = y, .bias = op.bias ? 2 : -1}, pack);
+  const Convolution convolution(padded, op.groups, context.view(uses.x).shape[0], context.threads, op.relu);
+  return KernelOfConvolution(convolution, context, {.x = uses.x, .y = uses.y, .bias = uses.bias}, pack);
 }
 
 // dx is the convolution of dy by the weights turned about, with the padding that completes a window.
 PreparedKernel PrepareByRows(const program::ConvBackwardData& op, const TaskContext& context) {
+  constexpr program::ProductUses kUses = program::BackwardDataUses();
   const Window& window = op.window;
-  const PaddedImages padded(context.view(0).shape, context.view(2).shape, window, window.size_h - 1 - window.pad_top,
-                            window.size_w - 1 - window.pad_left, op.groups);
+  const PaddedImages padded(context.view(kUses.y).shape, context.view(kUses.x).shape, window,
+                            window.size_h - 1 - window.pad_top, window.size_w - 1 - window.pad_left, op.groups);
   const auto pack = [of = padded.convolution, context](const RunArguments& run, int64_t g, int64_t tile, float* to) {
     const int64_t taps = of.window_rows * of.window_columns;
-    const float* w = DataOf<const float>(run, context, 1) + g * of.outputs * of.inputs * taps;
+    const float* w = DataOf<const float>(run, context, kUses.w) + g * of.outputs * of.inputs * taps;
     Pack(of, tile, to, [&](int64_t c, int64_t k, int64_t r, int64_t s) {
       return w[(k * of.outputs + c) * taps + taps - 1 - (r * of.window_columns + s)];
     });
   };
-  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, /*relu=*/false);
-  return KernelOfConvolution(convolution, context, {.x = 0, .y = 2}, pack);
+  const Convolution convolution(padded, op.groups, context.view(kUses.y).shape[0], context.threads, /*relu=*/false);
+  return KernelOfConvolution(convolution, context, {.x = kUses.y, .y = kUses.x}, pack);
 }
 
 PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  const PaddedImages padded(context.view(0).shape, context.view(1).shape, op.window, op.window.pad_top, op.window.pad_left,
-                            op.groups);
-  const WeightGradient gradient(padded, op.groups, context.view(0).shape[0], context.threads, op.bias);
+  const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
+  const PaddedImages padded(context.view(uses.x).shape, context.view(uses.y).shape, op.window, op.window.pad_top,
+                            op.window.pad_left, op.groups);
+  const WeightGradient gradient(padded, op.groups, context.view(uses.x).shape[0], context.threads, op.bias);
   return MakeKernel(
-      [gradient, context](const RunArguments& run) {
-        const float *x = DataOf<const float>(run, context, 0), *dy = DataOf<const float>(run, context, 1);
+      [gradient, context, uses](const RunArguments& run) {
+        const float *x = DataOf<const float>(run, context, uses.x), *dy = DataOf<const float>(run, context, uses.y);
         float* all = reinterpret_cast<float*>(run.workspace);
         ForImages(context.threads, gradient.images, [&](int64_t thread, int64_t begin, int64_t end) {
           float* own = all + thread * gradient.scratch.floats;
@@ -301,11 +305,11 @@ PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskC
             for (int64_t g = 0; g < gradient.groups; ++g) gradient.AddImages(x, dy, n, count, g, own);
           }
         });
-        const int64_t outputs = context.view(1).shape[1];
-        float* dw = DataOf<float>(run, context, 2);
+        const int64_t outputs = context.view(uses.y).shape[1];
+        float* dw = DataOf<float>(run, context, uses.w);
         ParallelFor(context.threads, outputs, [&](int64_t begin, int64_t end) { gradient.Write(all, begin, end, dw); });
         for (int64_t k = 0; gradient.bias && k < outputs; ++k) {
-          DataOf<float>(run, context, 3)[k] = gradient.Total(all, gradient.scratch.bias, k, kRowLanes);
+          DataOf<float>(run, context, uses.bias)[k] = gradient.Total(all, gradient.scratch.bias, k, kRowLanes);
         }
         return absl::OkStatus();
       },

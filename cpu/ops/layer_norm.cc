@@ -241,18 +241,10 @@ int64_t TileBytes(const NormTiles& tiles, int64_t count) {
   return count * tiles.elements() * static_cast<int64_t>(sizeof(T));
 }
 
-// What prepare(T(), context) makes of dense operands, with T the element type of x.
-template <class Prepare>
-PreparedKernel PrepareOf(const TaskContext& outer, const Prepare& prepare) {
-  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
-    return WithElement(context.view(0).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
-  });
-}
-
 }  // namespace
 
 PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& outer) {
-  return PrepareOf(outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return MakeKernel(
         [op, tiles, context](const RunArguments& run) {
@@ -277,7 +269,7 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext& outer) {
-  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return MakeKernel(
         [tiles, context](const RunArguments& run) {
@@ -301,7 +293,7 @@ PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext&
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskContext& outer) {
-  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     const int64_t size = tiles.elements();
     return MakeKernel(
