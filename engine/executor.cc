@@ -18,10 +18,10 @@ namespace {
 using program::Output;
 using program::Program;
 
-constexpr const char* kScalars = program::kHostInputNames[program::kScalarsInput];
+constexpr const char* kScalars = program::kHostInputNames[program::HostInput::kScalars];
 
 absl::Status CheckScalars(const program::Input& input) {
-  const program::Shape expected = {program::kStepScalarCount};
+  const program::Shape expected = {program::StepScalar::kCount};
   if (input.host_dtype == program::DType::kF64 && input.shape == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat("input \"%s\" %s of %s: expected f64 %s", input.name,
                                                     program::ToString(input.shape), program::Name(input.host_dtype),
@@ -115,9 +115,9 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   if (scalars_ < 0) return absl::OkStatus();
   // No step in flight reads them, since two are not.
   auto* scalars = reinterpret_cast<double*>(staging_[enqueued_ % 2].inputs[scalars_].data());
-  scalars[program::kLearningRate] = inputs.learning_rate;
-  scalars[program::kStep] = static_cast<double>(inputs.step);
-  scalars[program::kSeed] = static_cast<double>(inputs.seed);
+  scalars[program::StepScalar::kLearningRate] = inputs.learning_rate;
+  scalars[program::StepScalar::kStep] = static_cast<double>(inputs.step);
+  scalars[program::StepScalar::kSeed] = static_cast<double>(inputs.seed);
   return absl::OkStatus();
 }
 
@@ -181,7 +181,7 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
-    if (output.kind == Output::Kind::kGate) result.is_gate_closed = DoublesIn(slot, o)[program::kIsOpen] == 0;
+    if (output.kind == Output::Kind::kGate) result.is_gate_closed = DoublesIn(slot, o)[program::Gate::kIsOpen] == 0;
     if (output.kind != Output::Kind::kMetrics) continue;
     const absl::Span<const double> sums = DoublesIn(slot, o);
     const bool finite = std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });

@@ -77,7 +77,7 @@ LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
   if (TraitsOf(node(id).layer).is_loss) {
     shapes.inputs.push_back({n});
     shapes.inputs.push_back({1});
-    shapes.output = {program::kMetricCount};
+    shapes.output = {program::Metric::kCount};
   }
   shapes.global_inputs = shapes.inputs;
   if (TraitsOf(node(id).layer).keeps_channels) shapes.sections = node(id).sections;

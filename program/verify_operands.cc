@@ -167,7 +167,7 @@ class OperandCheck {
     if (!Counts(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
     Channelwise({2}, Size(1)[0]);
     Small("momentum", op.momentum);
-    if (task_.uses.size() == 4) Shaped(3, {kGateCount});
+    if (task_.uses.size() == 4) Shaped(3, {Gate::kCount});
   }
   void operator()(const BatchNormRecall&) {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
@@ -249,7 +249,7 @@ class OperandCheck {
   void operator()(const AverageUpdate& op) {
     Small("decay", op.decay);
     const size_t w = task_.uses.size() - 2;
-    if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {kGateCount});
+    if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {Gate::kCount});
   }
   void operator()(const SquaredNorms& op) {
     const size_t norms = task_.uses.size() - 1;
@@ -257,7 +257,7 @@ class OperandCheck {
     if (Shaped(norms, {MemberCount(0), 2})) AreFactors("counted", op.counted, MemberCount(0));
   }
   void operator()(const UpdateGate& op) {
-    if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {kGateCount}) || !Shaped(2, {Size(0)[0]})) return;
+    if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {Gate::kCount}) || !Shaped(2, {Size(0)[0]})) return;
     for (double number : {op.clip_norm, op.trust, op.weight_decay}) {
       if (!(number >= 0 && std::isfinite(number))) Fail("has the number ", number, "; expected a finite one from 0");
     }
@@ -274,7 +274,7 @@ class OperandCheck {
     for (size_t i = g; i <= g + moments; ++i) {
       if (!AreAlike({g, i + 1})) return;
     }
-    if (is_gated && Shaped(1, {kGateCount})) Shaped(2, {MemberCount(g)});
+    if (is_gated && Shaped(1, {Gate::kCount})) Shaped(2, {MemberCount(g)});
     AreFactors("rates", op.rates, MemberCount(g));
     AreFactors("decays", op.decays, MemberCount(g));
   }
@@ -360,8 +360,8 @@ class OperandCheck {
     if (IsTensor(trait.role)) return TensorFits(i, trait, element);
     const std::optional<DType> type = TypeOf(trait.role);
     if (!type.has_value() || !Types({i}, *type)) return;
-    if (trait.role == Role::kScalars) Shaped(i, {kStepScalarCount});
-    if (trait.role == Role::kMetrics) Shaped(i, {kMetricCount});
+    if (trait.role == Role::kScalars) Shaped(i, {StepScalar::kCount});
+    if (trait.role == Role::kMetrics) Shaped(i, {Metric::kCount});
     if (trait.role == Role::kFlag || trait.role == Role::kCount) Shaped(i, {1});
   }
 

@@ -148,7 +148,7 @@ PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& out
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const bool gated = context.operands.size() == 4;
     return MakeKernel([op, gated, channels = context.view(1).shape[0], context](const RunArguments& run) {
-      if (gated && DataOf<const double>(run, context, 3)[program::kIsOpen] == 0) return absl::OkStatus();
+      if (gated && DataOf<const double>(run, context, 3)[program::Gate::kIsOpen] == 0) return absl::OkStatus();
       const double* sums = DataOf<const double>(run, context, 0);
       float *mean = DataOf<float>(run, context, 1), *var = DataOf<float>(run, context, 2);
       for (int64_t c = 0; c < channels; ++c) {
