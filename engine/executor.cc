@@ -51,13 +51,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 Executor::Executor(const Program& program)
     : program_(program), first_writes_(FirstWrites(program)), scalars_(InputNamed(kScalars)) {
   for (const program::Task& task : program.tasks) {
-    for (program::TaskId wait : task.waits) {
-      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
-    }
-    for (program::TaskId wait : task.waits_previous) {
-      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true, .previous_step = true});
-    }
-    commands_.push_back({.task = task.id, .device = task.device, .lane = task.lane});
+    const auto add = [&](Command::Kind kind, program::TaskId of) {
+      commands_.push_back({kind, of, task.device, task.lane});
+    };
+    for (program::TaskId wait : task.waits) add(Command::Kind::kAwait, wait);
+    for (program::TaskId wait : task.waits_previous) add(Command::Kind::kAwaitPrevious, wait);
+    add(Command::Kind::kLaunch, task.id);
   }
   for (int slot = 0; slot < 2; ++slot) {
     Staging& staging = staging_[slot];
@@ -122,10 +121,13 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
 }
 
 void Executor::Give(const Command& command) {
-  if (command.is_wait) {
-    loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));
-  } else {
-    loaded_->Launch(command.task, enqueued_);
+  switch (command.kind) {
+    case Command::Kind::kLaunch:
+      return loaded_->Launch(command.task, enqueued_);
+    case Command::Kind::kAwait:
+      return loaded_->Await(command.device, command.lane, command.task, enqueued_);
+    case Command::Kind::kAwaitPrevious:
+      return loaded_->Await(command.device, command.lane, command.task, enqueued_ - 1);
   }
 }
 
@@ -149,7 +151,7 @@ absl::Status Executor::EnqueueAround(const StepInputs& inputs, Look look) {
     }
   };
   for (const Command& command : commands_) {
-    if (!command.is_wait) look_before(command.task.value);
+    if (command.kind == Command::Kind::kLaunch) look_before(command.task.value);
     Give(command);
   }
   look_before(program_.tasks.size());

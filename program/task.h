@@ -55,8 +55,8 @@ struct Compute {
 };
 
 // One side of a transfer between two devices. Uses: the box that is sent (read), then the box that is received (write);
-// either may be absent. Both sides carry the same `message`, start together and end together. Sent and received boxes
-// match in extents and element type; layouts may differ.
+// one of them may be absent, as `sends` and `receives` say. Both sides carry the same `message`, start together and end
+// together. Sent and received boxes match in extents and element type; layouts may differ.
 struct Exchange {
   int32_t message = 0;
   int peer = 0;

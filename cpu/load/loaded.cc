@@ -249,12 +249,13 @@ void CpuProgram::Launch(TaskId task, int64_t step) {
   tasks_[task.value].launched_step = step;
   const Task& what = program_.task(task);
   resources_.devices[what.device]->lane(what.lane).queue->Push(
-      {.handler = this, .task = task.value, .is_wait = false, .step = step});
+      {.kind = Command::Kind::kRunTask, .handler = this, .task = task.value, .step = step});
 }
 
 void CpuProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
   if (!any_launched_ || step < first_step_) return;
-  resources_.devices[device]->lane(lane).queue->Push({.handler = this, .task = task.value, .is_wait = true, .step = step});
+  resources_.devices[device]->lane(lane).queue->Push(
+      {.kind = Command::Kind::kWaitForTask, .handler = this, .task = task.value, .step = step});
 }
 
 void CpuProgram::WaitForTask(int32_t task, int64_t step) { progress_.WaitFor(task, step); }
