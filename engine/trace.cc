@@ -42,12 +42,12 @@ absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>
 
 // Whole steps: from the end of the first step of a trace to that of the last, for what the first loads, it loads under the
 // step before it, which is not in the trace. A trace of one step is taken as it is.
-struct Window {
+struct WholeSteps {
   absl::Duration begin, end;
   int steps;
 };
 
-Window WindowOf(const Trace& trace) {
+WholeSteps WholeStepsOf(const Trace& trace) {
   absl::Duration first = absl::InfiniteDuration(), first_step_ends = -absl::InfiniteDuration(),
                  end = -absl::InfiniteDuration();
   int last_step = 0;
@@ -57,7 +57,7 @@ Window WindowOf(const Trace& trace) {
     if (event.step == 0) first_step_ends = std::max(first_step_ends, event.end);
     last_step = std::max(last_step, event.step);
   }
-  return last_step == 0 ? Window{first, end, 1} : Window{first_step_ends, end, last_step};
+  return last_step == 0 ? WholeSteps{first, end, 1} : WholeSteps{first_step_ends, end, last_step};
 }
 
 }  // namespace
@@ -148,10 +148,10 @@ std::string ToChromeJson(const Trace& trace) {
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
   if (trace.events.empty()) return {};
-  const Window window = WindowOf(trace);
+  const WholeSteps whole = WholeStepsOf(trace);
   std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
   for (const TraceEvent& event : trace.events) {
-    const Interval interval{std::max(event.start, window.begin), event.end};
+    const Interval interval{std::max(event.start, whole.begin), event.end};
     if (interval.first >= interval.second) continue;
     if (Communicates(event)) {
       transfer[event.device].push_back(interval);
@@ -170,8 +170,8 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     b.compute = Length(c);
     b.exposed_communication = LengthOfBoth(c, t) - b.compute;
     b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
-    b.idle = window.end - window.begin - b.compute - b.exposed_communication - b.input_wait;
-    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= window.steps;
+    b.idle = whole.end - whole.begin - b.compute - b.exposed_communication - b.input_wait;
+    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= whole.steps;
     breakdowns.push_back(b);
   }
   return breakdowns;

@@ -9,15 +9,16 @@ namespace {
 constexpr std::int64_t kBlock = 16;
 
 // Offsets of a vector of a group's channels and of its neighbours before and after; −1 where the group has no neighbour.
-struct Place {
+struct Neighbours {
   std::int64_t at, before, after;
 };
-COLONNADE_VECTOR_INLINE Place PlaceOf(const BlockedPixels& of, std::int64_t block, std::int64_t i, std::int64_t stride) {
+COLONNADE_VECTOR_INLINE Neighbours NeighboursOf(const BlockedPixels& of, std::int64_t block, std::int64_t i,
+                                                std::int64_t stride) {
   const std::int64_t at = block * stride + i;
-  Place place = {at, at - kLanes, at + kLanes};
-  if (i % kBlock == 0) place.before = block == 0 ? -1 : at - stride + kBlock - kLanes;
-  if ((i + kLanes) % kBlock == 0) place.after = block + 1 == of.blocks ? -1 : at + stride - kBlock + kLanes;
-  return place;
+  Neighbours offsets = {at, at - kLanes, at + kLanes};
+  if (i % kBlock == 0) offsets.before = block == 0 ? -1 : at - stride + kBlock - kLanes;
+  if ((i + kLanes) % kBlock == 0) offsets.after = block + 1 == of.blocks ? -1 : at + stride - kBlock + kLanes;
+  return offsets;
 }
 
 // Calls body(block, i) for each vector of the pixels; i is its offset in that block's part of them.
@@ -52,8 +53,8 @@ struct Scaled {
   Vector x, power, inverse;
 };
 template <class T>
-COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, const Place& place) {
-  const Vector at = LoadOrZero(x, place.at), before = LoadOrZero(x, place.before), after = LoadOrZero(x, place.after);
+COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, const Neighbours& offsets) {
+  const Vector at = LoadOrZero(x, offsets.at), before = LoadOrZero(x, offsets.before), after = LoadOrZero(x, offsets.after);
   const Vector s = lrn.k + lrn.alpha_over_size * SumOfFive(before * before, at * at, after * after);
   const Vector root = 1.0F / SquareRoot(s);
   return {at, root * SquareRoot(root), root * root};
@@ -62,9 +63,9 @@ COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, c
 template <class T>
 void LrnForwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* x, T* y) {
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place place = PlaceOf(of, block, i, of.block_stride);
-    const Scaled scaled = ScaledAt(lrn, x, place);
-    Store(scaled.x * scaled.power, y + place.at);
+    const Neighbours offsets = NeighboursOf(of, block, i, of.block_stride);
+    const Scaled scaled = ScaledAt(lrn, x, offsets);
+    Store(scaled.x * scaled.power, y + offsets.at);
   });
 }
 
@@ -74,15 +75,15 @@ void LrnBackwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* 
   const std::int64_t packed = of.pixels * kBlock;
   float *terms = scratch, *scaled_dy = scratch + of.blocks * packed;
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place place = PlaceOf(of, block, i, of.block_stride);
-    const Scaled scaled = ScaledAt(lrn, x, place);
-    const Vector gradient = LoadOrZero(dy, place.at) * scaled.power;
+    const Neighbours offsets = NeighboursOf(of, block, i, of.block_stride);
+    const Scaled scaled = ScaledAt(lrn, x, offsets);
+    const Vector gradient = LoadOrZero(dy, offsets.at) * scaled.power;
     Store(gradient, scaled_dy + block * packed + i);
     Store(gradient * scaled.inverse * scaled.x, terms + block * packed + i);
   });
   const float factor = 2 * lrn.alpha_over_size * 0.75F;
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place term = PlaceOf(of, block, i, packed);
+    const Neighbours term = NeighboursOf(of, block, i, packed);
     const Vector sum = SumOfFive(LoadOrZero(terms, term.before), LoadOrZero(terms, term.at), LoadOrZero(terms, term.after));
     const std::int64_t at = block * of.block_stride + i;
     Store(LoadOrZero(scaled_dy, term.at) - factor * LoadOrZero(x, at) * sum, dx + at);

@@ -119,10 +119,10 @@ COLONNADE_VECTOR_INLINE void AddTo(float* to, const Vector& added) {
 }
 
 // Where tile `index` of all images begins.
-struct Place {
+struct TileCorner {
   std::int64_t image, row, column;
 };
-COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index) {
+COLONNADE_VECTOR_INLINE TileCorner CornerOf(const TiledImages& of, std::int64_t index) {
   const std::int64_t tiles = of.down * of.across, at = index % tiles, step = of.tile * of.stride;
   return {index / tiles, at / of.across * step - of.top, at % of.across * step - of.left};
 }
@@ -168,8 +168,8 @@ struct SquarePixels {
 // the value at the point (1, 1), where A adds all rows and columns.
 template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels,
           class Factor>
-COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const Place& at, std::int64_t point,
-                                        Factor* to) {
+COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const TileCorner& at,
+                                        std::int64_t point, Factor* to) {
   Vector columns[kSize][kSide], sum = {};
 #pragma GCC unroll 1
   for (int j = 0; j < kSize; ++j) {
@@ -200,7 +200,7 @@ void ReadTilesOf(const TiledImages& of, const void* images, std::int64_t first, 
   constexpr std::int64_t kExtent = kSize * Pixels::kStride;
   const std::int64_t point = PointSize<Factor>(of.blocks, room);
   for (std::int64_t t = 0; t < count; ++t) {
-    const Place at = PlaceOf(of, first + t);
+    const TileCorner at = CornerOf(of, first + t);
     const bool inside = at.row >= 0 && at.column >= 0 && at.row + kExtent <= of.rows && at.column + kExtent <= of.columns;
     for (std::int64_t b = 0; b < of.blocks; ++b) {
       for (int lane = 0; lane < 16; lane += kLanes) {
@@ -244,7 +244,7 @@ void JoinRows(std::int64_t count, Factor* rows) {
 
 // Writes the pixels of one tile; those outside of the image are dropped.
 template <int kTile, int kSide, class Element>
-COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const Place& at,
+COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const TileCorner& at,
                                        const Vector& bias, bool relu, Element* image) {
   Vector columns[kSide][kTile];
 #pragma GCC unroll 1
@@ -280,7 +280,7 @@ void WriteTilesOf(const TiledImages& of, const float* m, std::int64_t block, std
     Vector added = {};
     if (bias != nullptr) Load(bias + lane, added);
     for (std::int64_t t = 0; t < count; ++t) {
-      const Place at = PlaceOf(of, first + t);
+      const TileCorner at = CornerOf(of, first + t);
       WriteTile<kTile, kSide>(of, m + t * 16 + lane, point, at, added, relu,
                               y + (at.image * of.blocks + block) * plane + lane);
     }
@@ -354,7 +354,7 @@ class TileFetcher {
         ++tile_;
       }
     }
-    if (row_ == 0 && block_ == 0) at_ = PlaceOf(ahead_.of, ahead_.first + tile_);
+    if (row_ == 0 && block_ == 0) at_ = CornerOf(ahead_.of, ahead_.first + tile_);
     const TiledImages& of = ahead_.of;
     const std::int64_t row = at_.row + of.top + row_, column = at_.column + of.left;
     const std::int64_t plane = at_.image * of.blocks + ahead_.block + block_;
@@ -368,7 +368,7 @@ class TileFetcher {
  private:
   const TilesAhead& ahead_;
   std::int64_t left_, tile_ = 0, block_ = 0, row_ = 0;
-  Place at_ = {};
+  TileCorner at_ = {};
 };
 
 // Fetches all of `ahead` in `steps` calls of Step.
