@@ -6,8 +6,6 @@
 namespace colonnade::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 16;
-
 // Offsets of a vector of a group's channels and of its neighbours before and after; −1 where the group has no neighbour.
 struct Neighbours {
   std::int64_t at, before, after;
@@ -16,8 +14,8 @@ COLONNADE_VECTOR_INLINE Neighbours NeighboursOf(const BlockedPixels& of, std::in
                                                 std::int64_t stride) {
   const std::int64_t at = block * stride + i;
   Neighbours offsets = {at, at - kLanes, at + kLanes};
-  if (i % kBlock == 0) offsets.before = block == 0 ? -1 : at - stride + kBlock - kLanes;
-  if ((i + kLanes) % kBlock == 0) offsets.after = block + 1 == of.blocks ? -1 : at + stride - kBlock + kLanes;
+  if (i % kChannelBlock == 0) offsets.before = block == 0 ? -1 : at - stride + kChannelBlock - kLanes;
+  if ((i + kLanes) % kChannelBlock == 0) offsets.after = block + 1 == of.blocks ? -1 : at + stride - kChannelBlock + kLanes;
   return offsets;
 }
 
@@ -25,7 +23,7 @@ COLONNADE_VECTOR_INLINE Neighbours NeighboursOf(const BlockedPixels& of, std::in
 template <class Body>
 COLONNADE_VECTOR_INLINE void ForVectors(const BlockedPixels& of, const Body& body) {
   for (std::int64_t block = 0; block < of.blocks; ++block) {
-    for (std::int64_t i = 0; i < of.pixels * kBlock; i += kLanes) body(block, i);
+    for (std::int64_t i = 0; i < of.pixels * kChannelBlock; i += kLanes) body(block, i);
   }
 }
 
@@ -72,7 +70,7 @@ void LrnForwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* x
 //   dx_c = dy_c · s_c^(−3/4) − 2·alpha·(3/4)/size · x_c · Σ_{c in j's window} dy_j · x_j · s_j^(−7/4)
 template <class T>
 void LrnBackwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* x, const T* dy, float* scratch, T* dx) {
-  const std::int64_t packed = of.pixels * kBlock;
+  const std::int64_t packed = of.pixels * kChannelBlock;
   float *terms = scratch, *scaled_dy = scratch + of.blocks * packed;
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
     const Neighbours offsets = NeighboursOf(of, block, i, of.block_stride);
@@ -123,15 +121,15 @@ void TakeMaxima(const BlockPooling& of, std::int64_t planes, const std::uint16_t
       const Extent in_rows = CellsOf(rows, p);
       for (std::int64_t q = 0; q < columns.windows; ++q) {
         const Extent in_columns = CellsOf(columns, q);
-        for (std::int64_t lanes = 0; lanes < kBlock; lanes += kLanes, y += kLanes) {
+        for (std::int64_t lanes = 0; lanes < kChannelBlock; lanes += kLanes, y += kLanes) {
           Vector largest;
-          Load(x + (in_rows.begin * columns.cells + in_columns.begin) * kBlock + lanes, largest);
+          Load(x + (in_rows.begin * columns.cells + in_columns.begin) * kChannelBlock + lanes, largest);
           const std::int64_t corner = (p * rows.stride - rows.pad) * columns.size + q * columns.stride - columns.pad;
           Integers places = Integers{} + static_cast<std::int32_t>(in_rows.begin * columns.size + in_columns.begin - corner);
           for (std::int64_t h = in_rows.begin; h < in_rows.end; ++h) {
             for (std::int64_t w = in_columns.begin; w < in_columns.end; ++w) {
               Vector cell;
-              Load(x + (h * columns.cells + w) * kBlock + lanes, cell);
+              Load(x + (h * columns.cells + w) * kChannelBlock + lanes, cell);
               const Integers takes = cell > largest;
               largest = takes ? cell : largest;
               places = takes ? Integers{} + static_cast<std::int32_t>(h * columns.size + w - corner) : places;
@@ -153,13 +151,13 @@ COLONNADE_VECTOR_INLINE void AddGradients(const PoolAxis& columns, std::int64_t 
   for (std::int64_t q = 0; q < columns.windows; ++q) {
     const Extent cells = CellsOf(columns, q);
     const std::int64_t first = q * columns.stride - columns.pad;
-    for (std::int64_t lanes = q * kBlock; lanes < (q + 1) * kBlock; lanes += kLanes) {
+    for (std::int64_t lanes = q * kChannelBlock; lanes < (q + 1) * kChannelBlock; lanes += kLanes) {
       Vector gradient;
       Load(dy + lanes, gradient);
       Integers maximum;
       Load(argmax + lanes, maximum);
       for (std::int64_t w = cells.begin; w < cells.end; ++w) {
-        float* to = sums + w * kBlock + lanes % kBlock;
+        float* to = sums + w * kChannelBlock + lanes % kChannelBlock;
         Vector sum;
         Load(to, sum);
         sum += maximum == static_cast<std::int32_t>(place + w - first) ? gradient : Vector{};
@@ -172,7 +170,7 @@ COLONNADE_VECTOR_INLINE void AddGradients(const PoolAxis& columns, std::int64_t 
 void GiveGradients(const BlockPooling& of, std::int64_t planes, const std::uint8_t* argmax, const std::uint16_t* dy,
                    float* sums, std::uint16_t* dx) {
   const PoolAxis &rows = of.rows, &columns = of.columns;
-  const std::int64_t in_row = columns.cells * kBlock, out_row = columns.windows * kBlock;
+  const std::int64_t in_row = columns.cells * kChannelBlock, out_row = columns.windows * kChannelBlock;
   for (std::int64_t plane = 0; plane < planes; ++plane, argmax += of.y_plane(), dy += of.y_plane()) {
     std::int64_t first = 0;  // of the windows that reach row h
     for (std::int64_t h = 0; h < rows.cells; ++h, dx += in_row) {

@@ -22,7 +22,6 @@ namespace {
 
 constexpr int64_t kMostChannels = 32;  // of a group: with more, oneDNN's kernels are as fast
 constexpr int64_t kLeastColumns = 8;   // of x and y: half of a vector
-constexpr int64_t kRowLanes = 16;      // rows are padded to a multiple of this
 constexpr int64_t kNearBytes = 32768;  // of gradients, that are read again and again: most of the first cache
 
 // Calls body(thread, begin, end) for the images of each thread.
@@ -41,7 +40,7 @@ struct PaddedImages {
 
   PaddedImages(const Shape& image, const Shape& result, const Window& window, int64_t top, int64_t left, int64_t groups)
       : rows(image[2]), columns(image[3]), top(top), left(left) {
-    const int64_t pitch = RoundUp(result[3], kRowLanes) + window.size_w - 1;
+    const int64_t pitch = RoundUp(result[3], kMostLanes) + window.size_w - 1;
     convolution = {.inputs = image[1] / groups,
                    .outputs = result[1] / groups,
                    .rows = result[2],
@@ -54,7 +53,7 @@ struct PaddedImages {
 
   // Floats of one group of one image, and of what may be read beyond it.
   int64_t image_floats() const { return convolution.inputs * convolution.plane; }
-  int64_t floats() const { return RoundUp(image_floats() + kRowLanes, kRowLanes); }
+  int64_t floats() const { return RoundUp(image_floats() + kMostLanes, kMostLanes); }
   // `to`: zeros, but for earlier copies.
   void Copy(const float* image, float* to) const {
     for (int64_t c = 0; c < convolution.inputs; ++c) {
@@ -163,15 +162,15 @@ struct WeightGradient {
     const RowConvolution& of = padded.convolution;
     tile = EvenPart(of.outputs, loops->accumulators / of.window_columns);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-    dy_pitch = RoundUp(of.columns, kRowLanes);
+    dy_pitch = RoundUp(of.columns, kMostLanes);
     dy_plane = of.rows * dy_pitch;
     const int64_t tile_bytes = tile * dy_plane * static_cast<int64_t>(sizeof(float));
     near_images = std::clamp<int64_t>(kNearBytes / tile_bytes, 1, CeilDiv(images, threads));
     scratch.x = 0;
-    scratch.dy = near_images * padded.image_floats() + kRowLanes;
+    scratch.dy = near_images * padded.image_floats() + kMostLanes;
     scratch.sums = scratch.dy + (copies_dy() ? near_images * of.outputs * dy_plane : 0);
     scratch.bias = scratch.sums + groups * weights * loops->lanes;
-    scratch.floats = RoundUp(scratch.bias + groups * of.outputs * kRowLanes, kRowLanes);
+    scratch.floats = RoundUp(scratch.bias + groups * of.outputs * kMostLanes, kMostLanes);
   }
 
   bool copies_dy() const { return dy_pitch != padded.convolution.columns; }
@@ -193,7 +192,7 @@ struct WeightGradient {
       gradients = own + scratch.dy;
     }
     loops->add_gradient(of, over, tile, own + scratch.x, gradients, own + scratch.sums + g * weights * loops->lanes);
-    if (bias) AddBias(over, gradients, own + scratch.bias + g * of.outputs * kRowLanes);
+    if (bias) AddBias(over, gradients, own + scratch.bias + g * of.outputs * kMostLanes);
   }
 
   void CopyRows(const float* dy, float* to) const {
@@ -206,7 +205,7 @@ struct WeightGradient {
   void AddBias(const RowGradient& over, const float* dy, float* sums) const {
     for (int64_t i = 0; i < over.images; ++i) {
       for (int64_t k = 0; k < padded.convolution.outputs; ++k) {
-        loops->add_row(dy + i * over.dy_image + k * over.dy_plane, dy_plane, sums + k * kRowLanes);
+        loops->add_row(dy + i * over.dy_image + k * over.dy_plane, dy_plane, sums + k * kMostLanes);
       }
     }
   }
@@ -309,7 +308,7 @@ PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskC
         float* dw = DataOf<float>(run, context, uses.w);
         ParallelFor(context.threads, outputs, [&](int64_t begin, int64_t end) { gradient.Write(all, begin, end, dw); });
         for (int64_t k = 0; gradient.bias && k < outputs; ++k) {
-          DataOf<float>(run, context, uses.bias)[k] = gradient.Total(all, gradient.scratch.bias, k, kRowLanes);
+          DataOf<float>(run, context, uses.bias)[k] = gradient.Total(all, gradient.scratch.bias, k, kMostLanes);
         }
         return absl::OkStatus();
       },
