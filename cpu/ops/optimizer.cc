@@ -76,7 +76,10 @@ absl::StatusOr<Update> UpdateOf(const Op& op, const TaskContext& context, int mo
   ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, gradient, moments + 2));
   const std::vector<MemberRange>& members = context.operands[gradient].members;
   Update update{.gradient = gradient, .threads = context.threads, .scalars = context.view(0).offset};
-  if (update.gated()) update.gate = context.view(1).offset, update.trust = context.view(2).offset;
+  if (update.gated()) {
+    update.gate = context.view(1).offset;
+    update.trust = context.view(2).offset;
+  }
   const auto tells_apart = [&](int a, int b) {
     return update.gated() || program::FactorOf(op.rates, a) != program::FactorOf(op.rates, b) ||
            program::FactorOf(op.decays, a) != program::FactorOf(op.decays, b);
@@ -134,25 +137,13 @@ double SquaresOf(const NormChunk& chunk, const float* x) {
 }
 
 struct SgdFactors {
-  program::SgdForm form;
   float lr, momentum, decay, scale;
 };
 
-template <program::SgdForm kForm>
-COLONNADE_INLINE void StepsOf(const SgdFactors& by, int64_t count, const float* g, float* v, float* w) {
-  for (int64_t i = 0; i < count; ++i) program::SgdStep(kForm, by.lr, by.momentum, by.decay, by.scale * g[i], v[i], w[i]);
-}
-
 // Elements that are neighbours in memory.
+template <program::SgdForm kForm>
 COLONNADE_VECTOR_CLONES void SgdSteps(SgdFactors by, int64_t count, const float* g, float* v, float* w) {
-  switch (by.form) {
-    case program::SgdForm::kKrizhevsky:
-      return StepsOf<program::SgdForm::kKrizhevsky>(by, count, g, v, w);
-    case program::SgdForm::kPyTorch:
-      return StepsOf<program::SgdForm::kPyTorch>(by, count, g, v, w);
-    case program::SgdForm::kNesterov:
-      return StepsOf<program::SgdForm::kNesterov>(by, count, g, v, w);
-  }
+  for (int64_t i = 0; i < count; ++i) program::SgdStep(kForm, by.lr, by.momentum, by.decay, by.scale * g[i], v[i], w[i]);
 }
 
 struct AdamWFactors {
@@ -181,7 +172,7 @@ PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context)
               const float* g = update.At<0>(run, row);
               float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
               if (row.contiguous) {
-                SgdSteps({form, lr, momentum, decay, scale}, row.size, g, v, w);
+                SgdSteps<decltype(known)::value>({lr, momentum, decay, scale}, row.size, g, v, w);
               } else {
                 for (int64_t i = 0; i < row.size; ++i) {
                   program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
