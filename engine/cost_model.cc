@@ -263,14 +263,17 @@ double CostModel::Seconds(const Task& task) const {
   if (op != nullptr) {
     const bool in_flops = op->unit == OpRate::Unit::kFlops;
     const double rate = RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n);
-    (in_flops ? by_flops : by_bytes) = (in_flops ? flops : bytes) / rate;
     // An op's own rate in bytes, or one that was measured, holds its whole time.
-    if (op->op != kAllOtherOps && !in_flops) by_flops = 0;
-    if (op->op != kAllOtherOps && in_flops && op->from == Origin::kMeasured) by_bytes = 0;
+    const bool is_own = op->op != kAllOtherOps;
+    if (in_flops) {
+      by_flops = flops / rate;
+      if (is_own && op->from == Origin::kMeasured) by_bytes = 0;
+    } else {
+      by_bytes = bytes / rate;
+      if (is_own) by_flops = 0;
+    }
   }
-  double seconds = std::max(by_flops, by_bytes);
-  seconds *= waiting_;
-  return machine_.launch_sec.value + seconds;
+  return machine_.launch_sec.value + std::max(by_flops, by_bytes) * waiting_;
 }
 
 double CostModel::MeasuredTransferSeconds(const std::string& what, int members, double bytes) const {

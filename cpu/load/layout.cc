@@ -58,7 +58,10 @@ class LayoutClasses {
 
   int ClassOf(BufferId id) {
     int at = id.value;
-    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    while (parent_[at] != at) {
+      parent_[at] = parent_[parent_[at]];
+      at = parent_[at];
+    }
     return at;
   }
 

@@ -223,7 +223,8 @@ void SumGradientTiles(const Op& op, const ChannelTiles& tiles, const TaskContext
   });
   float *dw = DataOf<float>(run, context, outputs + 1), *db = DataOf<float>(run, context, outputs + 2);
   ForTotals(tiles, dsums, [&](int64_t i, double total) {
-    (i < tiles.channels ? db[i] : dw[i - tiles.channels]) = static_cast<float>(total);
+    float& gradient = i < tiles.channels ? db[i] : dw[i - tiles.channels];
+    gradient = static_cast<float>(total);
   });
 }
 

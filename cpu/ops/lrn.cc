@@ -115,7 +115,11 @@ struct AnyPower {
 // Calls body(s ↦ s^(−beta)).
 template <class Body>
 COLONNADE_INLINE void WithPower(float beta, const Body& body) {
-  beta == 0.75f ? body(ThreeQuarters()) : body(AnyPower{beta});
+  if (beta == 0.75f) {
+    body(ThreeQuarters());
+  } else {
+    body(AnyPower{beta});
+  }
 }
 
 // Scratch of one thread: the padded tile, then `kArrays` tiles.

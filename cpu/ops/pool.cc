@@ -53,7 +53,8 @@ struct Cells {
 
   Cells(int64_t i, int64_t size, int64_t stride, int64_t pad, bool count_pad, int64_t extent) {
     const int64_t first = i * stride - pad, last = first + size, margin = count_pad ? pad : 0;
-    begin = std::max<int64_t>(first, 0), end = std::min(last, extent);
+    begin = std::max<int64_t>(first, 0);
+    end = std::min(last, extent);
     counted = std::min(last, extent + margin) - std::max(first, -margin);
   }
 };

@@ -66,8 +66,14 @@ template <int kCount, int kSide>
 COLONNADE_VECTOR_INLINE void TransformProducts(const Vector (&m)[kSide], Vector (&to)[kCount]) {
   const Vector even = m[1] + m[2], odd = m[1] - m[2];
   Vector far_even = {}, far_odd = {}, half_even = {}, half_odd = {};
-  if constexpr (kSide > 4) far_even = m[3] + m[4], far_odd = m[3] - m[4];
-  if constexpr (kSide > 6) half_even = m[5] + m[6], half_odd = m[5] - m[6];
+  if constexpr (kSide > 4) {
+    far_even = m[3] + m[4];
+    far_odd = m[3] - m[4];
+  }
+  if constexpr (kSide > 6) {
+    half_even = m[5] + m[6];
+    half_odd = m[5] - m[6];
+  }
   to[0] = m[0] + even;
   if constexpr (kSide > 4) to[0] += far_even;
   if constexpr (kSide > 6) to[0] += half_even;
