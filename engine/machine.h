@@ -175,9 +175,6 @@ void LimitRates(Machine& machine);
 // Returns InvalidArgument where memory is faster than its peak.
 absl::Status CheckMemoryPeak(const Machine& machine);
 
-// Counts the numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
-std::vector<int> CountByOrigin(const Machine& machine);
-
 }  // namespace colonnade::engine
 
 #endif  // COLONNADE_ENGINE_MACHINE_H_

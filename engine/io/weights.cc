@@ -104,11 +104,4 @@ absl::StatusOr<MappedWeights> MapWeights(const std::string& path) {
   return weights;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path) {
-  ASSIGN_OR_RETURN(MappedWeights weights, MapWeights(path));
-  std::vector<NamedTensor> tensors;
-  for (const TensorView& tensor : weights.tensors) tensors.push_back(AsDoubles(tensor));
-  return tensors;
-}
-
 }  // namespace colonnade::engine
