@@ -234,10 +234,6 @@ tools::StackedBar BarOf(const std::string& label, const engine::Breakdown& b) {
   return {label, {Ms(b.compute), Ms(b.exposed_communication), Ms(b.input_wait), Ms(b.idle)}};
 }
 
-tools::StackedBar BarOf(const std::string& label, const engine::SimulatedDevice& d) {
-  return BarOf(label, engine::Breakdown{d.compute, d.exposed_communication, d.input_wait, d.idle});
-}
-
 tools::StackedBar BarOf(const std::string& label, const tools::MemoryParts& m) {
   tools::StackedBar bar{label, {}};
   for (int64_t bytes : {m.weights, m.gradients, m.optimizer, m.activations})

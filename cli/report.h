@@ -27,7 +27,6 @@ namespace colonnade::cli {
 
 // Parts of reports: BarOf shows what a device's step or its memory is made of; the figures are made of such bars.
 tools::StackedBar BarOf(const std::string& label, const engine::Breakdown& breakdown);
-tools::StackedBar BarOf(const std::string& label, const engine::SimulatedDevice& device);
 tools::StackedBar BarOf(const std::string& label, const tools::MemoryParts& memory);
 tools::ReportFigure StepFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars);
 // Draws a line at `limit` bytes, if that is above 0.

@@ -14,7 +14,7 @@ PreparedKernel PrepareReference(const program::Op& op, const TaskContext& contex
     const View& view = views.emplace_back(operand.view);
     tensors.push_back({nullptr, view.dtype, view.shape, view.strides, operand.members});
   }
-  return MakeKernel([&op, views = std::move(views), tensors = std::move(tensors)](const RunArguments& run) mutable {
+  return MakeKernel([op, views = std::move(views), tensors = std::move(tensors)](const RunArguments& run) mutable {
     for (size_t use = 0; use < views.size(); ++use) {
       tensors[use].data = run.data[use] + views[use].offset * program::SizeInBytes(views[use].dtype);
     }

@@ -19,6 +19,7 @@
 #include "engine/backend.h"
 #include "engine/layouts.h"
 #include "program/program.h"
+#include "program/rounding.h"
 
 namespace colonnade::cuda {
 
@@ -90,7 +91,7 @@ class Workspace {
   template <class T>
   T* Take(int64_t elements) {
     T* piece = base_ != nullptr ? reinterpret_cast<T*>(base_ + bytes_) : nullptr;
-    bytes_ += engine::RoundUp(elements * static_cast<int64_t>(sizeof(T)), kAlignment);
+    bytes_ += program::RoundUp(elements * static_cast<int64_t>(sizeof(T)), kAlignment);
     return piece;
   }
   int64_t bytes() const { return bytes_; }

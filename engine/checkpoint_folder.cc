@@ -96,8 +96,8 @@ absl::StatusOr<LockFile> TakeLock(const std::string& path, const FileCalls& call
   RETURN_IF_ERROR(taken.status());
   const std::string who = count > 0 ? absl::StrCat("process ", absl::StripAsciiWhitespace(holder)) : "another process";
   return absl::DataLossError(
-      absl::StrFormat("%s: expected a folder that no other run writes to, found %s writing there; give each run a folder of "
-                      "its own",
+      absl::StrFormat("%s: expected a folder that no other run writes to, found %s writing there; "
+                      "give each run a folder of its own",
                       path, who));
 }
 
@@ -176,9 +176,8 @@ absl::Status CheckpointFolder::KeepLocked() {
   if (!is_there || ::fstat(lock_, &held) != 0) return absl::OkStatus();  // whatever is wrong, writing says more of it
   if (held.st_dev == there.st_dev && held.st_ino == there.st_ino) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrFormat("%s: expected the folder that this run has locked, found one that was made anew in its place; give "
-                      "each run a folder of "
-                      "its own",
+      absl::StrFormat("%s: expected the folder that this run has locked, found one that was made anew in its place; "
+                      "give each run a folder of its own",
                       path_));
 }
 

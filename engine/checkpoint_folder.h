@@ -1,4 +1,7 @@
 // The checkpoints of one run: a folder that one process writes to, of which the last and the best are kept.
+//
+// Thread rule: one thread at a time. While a CheckpointSaver writes, only its thread may use the folder, but for `path` and
+// `PathOf`, which anyone may call.
 #ifndef COLONNADE_ENGINE_CHECKPOINT_FOLDER_H_
 #define COLONNADE_ENGINE_CHECKPOINT_FOLDER_H_
 

@@ -41,10 +41,10 @@ Scores LatestScores(const Executor& executor) {
   for (size_t o = 0; o < program.outputs.size(); ++o) {
     if (program.outputs[o].kind != program::Output::Kind::kMetrics) continue;
     const absl::Span<const double> sums = executor.LatestSums(o);
-    loss_sum += sums[program::kLossSum];
-    scores.top1_hits = std::llround(sums[program::kTop1Hits]);
-    scores.top5_hits = std::llround(sums[program::kTop5Hits]);
-    scores.labels = std::llround(sums[program::kLabelCount]);
+    loss_sum += sums[program::Metric::kLossSum];
+    scores.top1_hits = std::llround(sums[program::Metric::kTop1Hits]);
+    scores.top5_hits = std::llround(sums[program::Metric::kTop5Hits]);
+    scores.labels = std::llround(sums[program::Metric::kLabelCount]);
   }
   scores.loss = loss_sum / static_cast<double>(std::max<int64_t>(scores.labels, 1));
   return scores;

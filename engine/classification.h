@@ -10,8 +10,8 @@
 
 namespace colonnade::engine {
 
-inline constexpr const char* kImages = program::kHostInputNames[program::kImagesInput];
-inline constexpr const char* kLabels = program::kHostInputNames[program::kLabelsInput];
+inline constexpr const char* kImages = program::kHostInputNames[program::HostInput::kImages];
+inline constexpr const char* kLabels = program::kHostInputNames[program::HostInput::kLabels];
 
 struct Scores {
   double loss = 0;  // Σ over the losses, each a mean over the labels ≥ 0, weighted in training

@@ -66,7 +66,8 @@ double SquaredDistance(const OpShape& a, const OpShape& b, bool batch_counts) {
   return sum;
 }
 
-// Between the two points around x, linear in the logarithms; beyond the ends the end's value, or its slope.
+// Between the two points around x, linear in the logarithms; beyond the ends the end's value. REQUIRES: x and the points are
+// above 0.
 double Interpolate(const std::vector<std::pair<double, double>>& points, double x) {
   if (points.empty()) return 1;
   const auto after = std::lower_bound(points.begin(), points.end(), std::pair(x, 0.0));
@@ -74,8 +75,7 @@ double Interpolate(const std::vector<std::pair<double, double>>& points, double 
   if (after == points.end()) return points.back().second;
   const auto& [x0, y0] = *(after - 1);
   const auto& [x1, y1] = *after;
-  const double t = x0 > 0 ? std::log(x / x0) / std::log(x1 / x0) : (x - x0) / (x1 - x0);
-  return y0 * std::pow(y1 / y0, t);
+  return y0 * std::pow(y1 / y0, std::log(x / x0) / std::log(x1 / x0));
 }
 
 // A tree scatters and gathers parts as `direct` does.
@@ -263,14 +263,17 @@ double CostModel::Seconds(const Task& task) const {
   if (op != nullptr) {
     const bool in_flops = op->unit == OpRate::Unit::kFlops;
     const double rate = RateAt(*op, shape) * Interpolate(op->batch_curve, shape.n);
-    (in_flops ? by_flops : by_bytes) = (in_flops ? flops : bytes) / rate;
     // An op's own rate in bytes, or one that was measured, holds its whole time.
-    if (op->op != kAllOtherOps && !in_flops) by_flops = 0;
-    if (op->op != kAllOtherOps && in_flops && op->from == Origin::kMeasured) by_bytes = 0;
+    const bool is_own = op->op != kAllOtherOps;
+    if (in_flops) {
+      by_flops = flops / rate;
+      if (is_own && op->from == Origin::kMeasured) by_bytes = 0;
+    } else {
+      by_bytes = bytes / rate;
+      if (is_own) by_flops = 0;
+    }
   }
-  double seconds = std::max(by_flops, by_bytes);
-  seconds *= waiting_;
-  return machine_.launch_sec.value + seconds;
+  return machine_.launch_sec.value + std::max(by_flops, by_bytes) * waiting_;
 }
 
 double CostModel::MeasuredTransferSeconds(const std::string& what, int members, double bytes) const {

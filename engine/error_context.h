@@ -2,8 +2,6 @@
 #ifndef COLONNADE_ENGINE_ERROR_CONTEXT_H_
 #define COLONNADE_ENGINE_ERROR_CONTEXT_H_
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "program/task.h"
@@ -13,10 +11,7 @@ namespace colonnade::engine {
 // Returns `status` with `context` in front of its message; OK stays OK.
 absl::Status WithContext(const absl::Status& status, absl::string_view context);
 
-// Returns a name from a file in quotes, with unprintable bytes escaped.
-std::string Quoted(absl::string_view name);
-
-// Returns `status` with "task 17 (conv_forward of conv1) on device 0: " in front of its message; OK stays OK.
+// Returns `status` with "task 17 (conv_forward of conv1, device 0): " in front of its message; OK stays OK.
 absl::Status InTask(const absl::Status& status, const program::Task& task);
 
 }  // namespace colonnade::engine

@@ -178,7 +178,7 @@ void Execution::StartFixedPart(int job, double seconds) {
 }
 
 void Execution::EndFixedPart(int job) {
-  Progress& progress = progress_[job];
+  JobProgress& progress = progress_[job];
   const std::vector<Leg>& legs = jobs_[job].legs;
   if (progress.leg < 0 || legs[progress.leg].flows < 0) return NextLeg(job);
   const Leg& leg = legs[progress.leg];

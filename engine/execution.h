@@ -38,7 +38,7 @@ class Execution {
     bool busy = false;
     bool blocked = false;  // the next task has been found waiting
   };
-  struct Progress {
+  struct JobProgress {
     int leg = -1;  // −1: in the job's own seconds
     int flows_left = 0;
   };
@@ -93,9 +93,9 @@ class Execution {
   JobClock clock_;
   RunningFlows running_flows_;
   std::vector<LaneState> lanes_;
-  std::vector<Progress> progress_;  // by job
-  std::vector<int> arrived_;        // by job: sides that are there
-  std::vector<int> ended_step_;     // by task: the last step in which it ended
+  std::vector<JobProgress> progress_;  // by job
+  std::vector<int> arrived_;           // by job: sides that are there
+  std::vector<int> ended_step_;        // by task: the last step in which it ended
   std::vector<DeviceState> devices_;
   const int input_job_, host_job_;  // what input and host do for each step; kNoJob: the input does nothing
   bool input_busy_ = false, host_busy_ = false;

@@ -18,10 +18,10 @@ namespace {
 using program::Output;
 using program::Program;
 
-constexpr const char* kScalars = program::kHostInputNames[program::kScalarsInput];
+constexpr const char* kScalars = program::kHostInputNames[program::HostInput::kScalars];
 
 absl::Status CheckScalars(const program::Input& input) {
-  const program::Shape expected = {program::kStepScalarCount};
+  const program::Shape expected = {program::StepScalar::kCount};
   if (input.host_dtype == program::DType::kF64 && input.shape == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat("input \"%s\" %s of %s: expected f64 %s", input.name,
                                                     program::ToString(input.shape), program::Name(input.host_dtype),
@@ -51,13 +51,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 Executor::Executor(const Program& program)
     : program_(program), first_writes_(FirstWrites(program)), scalars_(InputNamed(kScalars)) {
   for (const program::Task& task : program.tasks) {
-    for (program::TaskId wait : task.waits) {
-      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true});
-    }
-    for (program::TaskId wait : task.waits_previous) {
-      commands_.push_back({.task = wait, .device = task.device, .lane = task.lane, .is_wait = true, .previous_step = true});
-    }
-    commands_.push_back({.task = task.id, .device = task.device, .lane = task.lane});
+    const auto add = [&](Command::Kind kind, program::TaskId of) {
+      commands_.push_back({kind, of, task.device, task.lane});
+    };
+    for (program::TaskId wait : task.waits) add(Command::Kind::kAwait, wait);
+    for (program::TaskId wait : task.waits_previous) add(Command::Kind::kAwaitPrevious, wait);
+    add(Command::Kind::kLaunch, task.id);
   }
   for (int slot = 0; slot < 2; ++slot) {
     Staging& staging = staging_[slot];
@@ -115,17 +114,20 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   if (scalars_ < 0) return absl::OkStatus();
   // No step in flight reads them, since two are not.
   auto* scalars = reinterpret_cast<double*>(staging_[enqueued_ % 2].inputs[scalars_].data());
-  scalars[program::kLearningRate] = inputs.learning_rate;
-  scalars[program::kStep] = static_cast<double>(inputs.step);
-  scalars[program::kSeed] = static_cast<double>(inputs.seed);
+  scalars[program::StepScalar::kLearningRate] = inputs.learning_rate;
+  scalars[program::StepScalar::kStep] = static_cast<double>(inputs.step);
+  scalars[program::StepScalar::kSeed] = static_cast<double>(inputs.seed);
   return absl::OkStatus();
 }
 
 void Executor::Give(const Command& command) {
-  if (command.is_wait) {
-    loaded_->Await(command.device, command.lane, command.task, enqueued_ - (command.previous_step ? 1 : 0));
-  } else {
-    loaded_->Launch(command.task, enqueued_);
+  switch (command.kind) {
+    case Command::Kind::kLaunch:
+      return loaded_->Launch(command.task, enqueued_);
+    case Command::Kind::kAwait:
+      return loaded_->Await(command.device, command.lane, command.task, enqueued_);
+    case Command::Kind::kAwaitPrevious:
+      return loaded_->Await(command.device, command.lane, command.task, enqueued_ - 1);
   }
 }
 
@@ -149,7 +151,7 @@ absl::Status Executor::EnqueueAround(const StepInputs& inputs, Look look) {
     }
   };
   for (const Command& command : commands_) {
-    if (!command.is_wait) look_before(command.task.value);
+    if (command.kind == Command::Kind::kLaunch) look_before(command.task.value);
     Give(command);
   }
   look_before(program_.tasks.size());
@@ -181,7 +183,7 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   StepResult result;
   for (size_t o = 0; o < program_.outputs.size(); ++o) {
     const Output& output = program_.outputs[o];
-    if (output.kind == Output::Kind::kGate) result.is_gate_closed = DoublesIn(slot, o)[program::kIsOpen] == 0;
+    if (output.kind == Output::Kind::kGate) result.is_gate_closed = DoublesIn(slot, o)[program::Gate::kIsOpen] == 0;
     if (output.kind != Output::Kind::kMetrics) continue;
     const absl::Span<const double> sums = DoublesIn(slot, o);
     const bool finite = std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });

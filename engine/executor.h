@@ -128,11 +128,11 @@ class Executor {
 
   // One Launch or Await call of a step; commands_ holds them in an order in which they can be enqueued.
   struct Command {
+    enum class Kind { kLaunch, kAwait, kAwaitPrevious };  // a task of this step, or of the step before
+    Kind kind = Kind::kLaunch;
     program::TaskId task;  // to launch, or to wait for
-    int device = 0;
+    int device = 0;        // whose `lane` launches it or waits
     program::Lane lane = program::Lane::kCompute;
-    bool is_wait = false;
-    bool previous_step = false;
   };
 
   void Give(const Command& command);  // to the backend, as part of the step that is being enqueued

@@ -42,12 +42,13 @@ struct Leg {
   double bytes = 0;
 };
 
+// What starts and ends as one. A load begins when the input has made its batch.
 struct Job {
   std::vector<int> tasks;
   double fixed_sec = 0;
   double cores = 1;  // that it takes where devices share cores
   enum class Kind { kOther, kLoad, kCompute, kTransfer };
-  Kind kind = Kind::kOther;  // a load begins when the input has made its batch
+  Kind kind = Kind::kOther;
   std::vector<Leg> legs;
 };
 

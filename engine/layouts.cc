@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "program/rounding.h"
+
 namespace colonnade::engine {
 
 using program::Bucket;
 using program::Program;
-
-bool HasMemory(const program::Buffer& buffer) {
-  return std::holds_alternative<program::Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
-}
 
 bool IsPersistentTensor(const program::Buffer& buffer) {
   return buffer.lifetime == program::Lifetime::kPersistent &&
@@ -22,10 +20,10 @@ BucketLayout LayOutBucket(const Bucket& bucket, std::vector<int64_t> member_byte
   int64_t total = 0;
   for (int64_t bytes : layout.member_bytes) {
     layout.member_begin.push_back(total);
-    total += RoundUp(bytes, alignment);
+    total += program::RoundUp(bytes, alignment);
   }
   layout.units = std::max(total / alignment, bucket.parts);
-  if (bucket.equal_parts) layout.units = RoundUp(layout.units, bucket.parts);
+  if (bucket.equal_parts) layout.units = program::RoundUp(layout.units, bucket.parts);
   return layout;
 }
 

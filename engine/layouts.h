@@ -13,14 +13,9 @@
 #include <vector>
 
 #include "program/program.h"
-#include "program/rounding.h"
 
 namespace colonnade::engine {
 
-using program::RoundUp;
-
-// Whether a buffer has memory of its own: it is a root or a bucket.
-bool HasMemory(const program::Buffer& buffer);
 // Whether Programs match a buffer by name: it is a persistent root, or a member of a persistent bucket.
 bool IsPersistentTensor(const program::Buffer& buffer);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/error_context.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -21,7 +22,9 @@ namespace {
 // Stands for memory that has not been taken yet: addresses are counted from it, and none is followed.
 char* const kNowhere = reinterpret_cast<char*>(uintptr_t{1} << 40);
 
-bool IsPersistent(const Buffer& buffer) { return buffer.lifetime == program::Lifetime::kPersistent && HasMemory(buffer); }
+bool IsPersistent(const Buffer& buffer) {
+  return buffer.lifetime == program::Lifetime::kPersistent && program::HasMemory(buffer);
+}
 
 constexpr char kOnItsOwn[] = "; load it on a backend of its own";
 
@@ -227,7 +230,7 @@ void ProgramMemory::Place(const std::vector<int64_t>& root_bytes, const std::vec
   persistent_tensors_.resize(program_.buffers.size());
   for (const Buffer& buffer : program_.buffers) {
     if (!IsPersistent(buffer)) continue;
-    root_bytes_[buffer.id.value] = RoundUp(root_bytes[buffer.id.value], alignment);  // as in a bucket
+    root_bytes_[buffer.id.value] = program::RoundUp(root_bytes[buffer.id.value], alignment);  // as in a bucket
     persistent_bytes_[buffer.device] += root_bytes_[buffer.id.value];
     const BucketLayout& bucket = buckets[buffer.id.value];
     std::vector<PersistentTensor>& tensors = persistent_tensors_[buffer.id.value] = TensorsOf(program_, buffer);

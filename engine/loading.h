@@ -64,7 +64,7 @@ struct PersistentTensor {
 class MemoryBooks {
  public:
   MemoryBooks() = default;
-  // `limit_bytes` holds for each device; 0: no limit. `allocate` must outlive the books.
+  // `limit_bytes` holds for each device; 0: no limit. The books keep `allocate`; what it uses must outlive them.
   MemoryBooks(int devices, int64_t limit_bytes, Allocate allocate);
 
   // Returns FailedPrecondition where a persistent tensor of `program` was loaded before as something else. To be called

@@ -1,33 +1,13 @@
 #include "engine/machine.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_format.h"
-#include "engine/machine_quantities.h"
 #include "program/op.h"
 
 namespace colonnade::engine {
-namespace {
-
-template <class F>
-void ForEachOrigin(const Machine& m, F f) {
-  for (const MachineQuantity& of : MachineQuantities()) {
-    if (const Quantity& q = m.*of.quantity; q.value != 0) f(q.from, 1);
-  }
-  for (const OpRate& op : m.ops) f(op.from, op.points.size() + op.batch_curve.size());
-  for (const Link& link : m.links) {
-    f(link.bytes_per_sec.from, 1);
-    if (link.latency_sec.value != 0) f(link.latency_sec.from, 1);
-    if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.from, 1);
-  }
-  for (const MeasuredTransfer& transfer : m.transfers) f(transfer.from, transfer.points.size());
-  for (const SlowerDevice& slower : m.slower) f(slower.from, 1);
-}
-
-}  // namespace
 
 std::vector<double> Machine::Slowness() const {
   std::vector<double> slowness(devices.size(), 1);
@@ -71,13 +51,6 @@ absl::Status CheckMemoryPeak(const Machine& machine) {
   if (peak == 0 || rate <= peak) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "memory_bytes_per_sec.value: expected at most peak_memory_bytes_per_sec, %g byte/s, found %g", peak, rate));
-}
-
-std::vector<int> CountByOrigin(const Machine& machine) {
-  std::vector<int> counts(std::size(kOriginNames), 0);
-  ForEachOrigin(machine,
-                [&](Origin origin, size_t numbers) { counts[static_cast<int>(origin)] += static_cast<int>(numbers); });
-  return counts;
 }
 
 }  // namespace colonnade::engine

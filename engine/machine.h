@@ -51,8 +51,8 @@ struct OpRate {
   };
   std::string op;  // program::Name(op), or kAllOtherOps
   Unit unit = Unit::kFlops;
-  std::vector<Point> points;
-  std::vector<std::pair<double, double>> batch_curve;  // (local n, factor on the rate), by n; empty: 1
+  std::vector<Point> points;                           // at least one
+  std::vector<std::pair<double, double>> batch_curve;  // (local n from 1, factor on the rate), by n; empty: 1
   Origin from = Origin::kGuess;
   std::string source;
   double within = 0;              // of the rates of all points together; 0: not stated
@@ -74,7 +74,7 @@ struct Link {
 struct MeasuredTransfer {
   std::string what;  // "exchange", "channel_slice", or a collective's name
   int members = 2;
-  std::vector<std::pair<double, double>> points;  // (bytes, seconds), by bytes
+  std::vector<std::pair<double, double>> points;  // (bytes above 0, seconds), by bytes; at least one
   Origin from = Origin::kMeasured;
   std::string source;
   double within = 0;  // of all seconds together; 0: not stated
@@ -174,9 +174,6 @@ void LimitRates(Machine& machine);
 
 // Returns InvalidArgument where memory is faster than its peak.
 absl::Status CheckMemoryPeak(const Machine& machine);
-
-// Counts the numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
-std::vector<int> CountByOrigin(const Machine& machine);
 
 }  // namespace colonnade::engine
 

@@ -143,7 +143,10 @@ std::set<int> NumbersOf(const std::string& kind, const Machine& machine) {
     if (numbered.has_value() && numbered->first == kind) numbers.insert(numbered->second);
   };
   for (const std::string& device : machine.devices) add(device);
-  for (const Link& link : machine.links) add(link.a), add(link.b);
+  for (const Link& link : machine.links) {
+    add(link.a);
+    add(link.b);
+  }
   return numbers;
 }
 
@@ -296,50 +299,74 @@ absl::Status CheckServer(const Machine& machine) {
   return absl::OkStatus();
 }
 
-absl::Status Validate(const Machine& machine) {
-  std::set<std::string> names(machine.devices.begin(), machine.devices.end());
+absl::Status CheckDeviceNames(const Machine& machine) {
+  const std::set<std::string> names(machine.devices.begin(), machine.devices.end());
   if (machine.device_count() > program::kMostDevices) {
     return absl::InvalidArgumentError(
         absl::StrFormat("devices: expected at most %d, found %d", program::kMostDevices, machine.device_count()));
   }
   if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
-  if (names.contains("host"))
+  if (names.contains("host")) {
     return absl::InvalidArgumentError(
         "devices: expected another name than host, the node through which transfers are staged");
-  if (names.size() != machine.devices.size())
-    return absl::InvalidArgumentError("devices: expected different names, found one twice");
-  const auto check_device = [&](const char* field, const std::string& name) {
-    if (names.contains(name)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrFormat("%s: expected a device, found \"%s\"%s", field, name,
-                                                      program::DidYouMean("; ", name, machine.devices)));
-  };
-  for (const auto& [a, b] : machine.staged) {
-    for (const std::string& name : {a, b}) RETURN_IF_ERROR(check_device("staged", name));
   }
-  RETURN_IF_ERROR(CheckServer(machine));
+  if (names.size() == machine.devices.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError("devices: expected different names, found one twice");
+}
+
+// `field` names `name`.
+absl::Status CheckIsDevice(const char* field, const std::string& name, const Machine& machine) {
+  if (std::find(machine.devices.begin(), machine.devices.end(), name) != machine.devices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("%s: expected a device, found \"%s\"%s", field, name,
+                                                    program::DidYouMean("; ", name, machine.devices)));
+}
+
+absl::Status CheckStaged(const Machine& machine) {
+  for (const auto& [a, b] : machine.staged) {
+    for (const std::string& name : {a, b}) RETURN_IF_ERROR(CheckIsDevice("staged", name, machine));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlower(const Machine& machine) {
   std::set<std::string> slower;
   for (const SlowerDevice& of : machine.slower) {
-    RETURN_IF_ERROR(check_device("slower", of.device));
-    if (!slower.insert(of.device).second)
-      return absl::InvalidArgumentError(absl::StrFormat("slower: expected a device once, found \"%s\" twice", of.device));
+    RETURN_IF_ERROR(CheckIsDevice("slower", of.device, machine));
+    if (slower.insert(of.device).second) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("slower: expected a device once, found \"%s\" twice", of.device));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLinks(const Machine& machine) {
   for (const Link& link : machine.links) {
-    if (link.a == link.b)
-      return absl::InvalidArgumentError(absl::StrFormat("links: expected two nodes, found \"%s\" twice", link.a));
+    if (link.a != link.b) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("links: expected two nodes, found \"%s\" twice", link.a));
   }
+  return absl::OkStatus();
+}
+
+// That no op and no transfer is measured twice.
+absl::Status CheckMeasurements(const Machine& machine) {
   std::set<std::string> ops;
   for (const OpRate& op : machine.ops) {
-    if (!ops.insert(op.op).second)
-      return absl::InvalidArgumentError(absl::StrFormat("ops: expected one entry for each op, found \"%s\" twice", op.op));
+    if (ops.insert(op.op).second) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("ops: expected one entry for each op, found \"%s\" twice", op.op));
   }
   std::set<std::pair<std::string, int>> transfers;
   for (const MeasuredTransfer& transfer : machine.transfers) {
-    if (!transfers.emplace(transfer.what, transfer.members).second) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("transfers: expected one entry for each, found %s of %d twice", transfer.what, transfer.members));
-    }
+    if (transfers.emplace(transfer.what, transfer.members).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("transfers: expected one entry for each, found %s of %d twice", transfer.what, transfer.members));
   }
-  RETURN_IF_ERROR(CheckMemoryPeak(machine));
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const Machine& machine) {
+  for (const auto check :
+       {CheckDeviceNames, CheckStaged, CheckServer, CheckSlower, CheckLinks, CheckMeasurements, CheckMemoryPeak}) {
+    RETURN_IF_ERROR(check(machine));
+  }
   return Routes::Create(machine).status();
 }
 

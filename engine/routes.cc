@@ -166,7 +166,10 @@ Route InPieces(const Route& first, const Route& second, double piece_bytes) {
 // Returns how near two ends are, the greater the nearer: the rate over all legs and, negated, their latency.
 std::pair<double, double> Nearness(const std::vector<Route>& legs) {
   double rate = std::numeric_limits<double>::infinity(), latency = 0;
-  for (const Route& leg : legs) rate = std::min(rate, leg.bytes_per_sec), latency += leg.latency_sec;
+  for (const Route& leg : legs) {
+    rate = std::min(rate, leg.bytes_per_sec);
+    latency += leg.latency_sec;
+  }
   return {rate, -latency};
 }
 
@@ -210,47 +213,61 @@ absl::StatusOr<Routes> Routes::Create(const Machine& machine, int devices) {
   routes.capacities_ = graph.capacities();
   const std::vector<int> class_of = ClassesOf(machine, graph, devices);
   for (int device = devices; device < machine.device_count(); ++device) graph.PassOver(device);
-  for (int device = 0; device < devices; ++device) {
+  routes.Attach(class_of, graph);
+  RETURN_IF_ERROR(routes.CheckClassCount());
+  if (graph.FindNode(kHost)) {
+    ASSIGN_OR_RETURN(routes.host_, routes.RoutesOfNode(machine, kHost, graph, class_of));
+  }
+  RETURN_IF_ERROR(routes.FindPatterns(machine, graph));
+  if (machine.collectives == CollectiveAlgorithm::kServer) RETURN_IF_ERROR(routes.AddServer(machine, graph, class_of));
+  return routes;
+}
+
+void Routes::Attach(const std::vector<int>& class_of, LinkGraph& graph) {
+  for (int device = 0; device < static_cast<int>(class_of.size()); ++device) {
     const size_t of_class = static_cast<size_t>(class_of[device]);
-    routes.attachments_.push_back({class_of[device], graph.ResourcesOf(device)});
-    if (of_class == routes.ends_.size()) {
-      routes.ends_.push_back({.first = device});
-    } else if (routes.ends_[of_class].second < 0) {
-      routes.ends_[of_class].second = device;
+    attachments_.push_back({class_of[device], graph.ResourcesOf(device)});
+    if (of_class == ends_.size()) {
+      ends_.push_back({.first = device});
+    } else if (ends_[of_class].second < 0) {
+      ends_[of_class].second = device;
     } else {
       graph.PassOver(device);
     }
   }
-  const int classes = static_cast<int>(routes.ends_.size());
-  if (classes > kMostClasses) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("links: expected devices of at most %d kinds by their links, found %d; like links make like devices",
-                        kMostClasses, classes));
-  }
-  if (graph.FindNode(kHost)) {
-    ASSIGN_OR_RETURN(routes.host_, routes.RoutesOfNode(machine, kHost, graph, class_of));
-  }
-  routes.patterns_.resize(classes * classes);
+}
+
+absl::Status Routes::CheckClassCount() const {
+  if (ends_.size() <= kMostClasses) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("links: expected devices of at most %d kinds by their links, found %d; like links make like devices",
+                      kMostClasses, ends_.size()));
+}
+
+absl::Status Routes::FindPatterns(const Machine& machine, const LinkGraph& graph) {
+  const int classes = static_cast<int>(ends_.size());
+  patterns_.resize(ends_.size() * ends_.size());
   const Staged staged(machine);
   for (int a = 0; a < classes; ++a) {
-    const int from = routes.FromOf(a);
+    const int from = FromOf(a);
     const std::vector<std::optional<Route>> best = graph.RoutesFrom(from);
     for (int b = 0; b < classes; ++b) {
-      const int to = routes.ToOf(a, b);
+      const int to = ToOf(a, b);
       if (to < 0) continue;  // a class of one device
-      std::vector<Route>& legs = routes.patterns_[a * classes + b];
-      if (staged.Is(from, to)) {
-        if (routes.host_.to.empty()) return NoRoute(machine.devices[from], kHost);
-        legs = {WithoutEngines(routes.host_.to[from]), WithoutEngines(routes.host_.from[to])};
-      } else if (best[to]) {
-        legs = {*best[to]};
-      } else {
-        return NoRoute(machine.devices[from], machine.devices[to]);
-      }
+      ASSIGN_OR_RETURN(patterns_[a * classes + b], LegsBetween(machine, from, to, staged.Is(from, to), best[to]));
     }
   }
-  if (machine.collectives == CollectiveAlgorithm::kServer) RETURN_IF_ERROR(routes.AddServer(machine, graph, class_of));
-  return routes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Route>> Routes::LegsBetween(const Machine& machine, int from, int to, bool is_staged,
+                                                       const std::optional<Route>& direct) const {
+  if (is_staged) {
+    if (host_.to.empty()) return NoRoute(machine.devices[from], kHost);
+    return std::vector<Route>{WithoutEngines(host_.to[from]), WithoutEngines(host_.from[to])};
+  }
+  if (!direct) return NoRoute(machine.devices[from], machine.devices[to]);
+  return std::vector<Route>{*direct};
 }
 
 absl::StatusOr<Routes::NodeRoutes> Routes::RoutesOfNode(const Machine& machine, const std::string& node,

@@ -8,6 +8,7 @@
 #ifndef COLONNADE_ENGINE_ROUTES_H_
 #define COLONNADE_ENGINE_ROUTES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,15 @@ class Routes {
   };
   absl::StatusOr<NodeRoutes> RoutesOfNode(const Machine& machine, const std::string& node, const LinkGraph& graph,
                                           const std::vector<int>& class_of) const;
+  // Makes the attachments of `class_of`'s devices and the ends of its classes. `graph` passes over all other devices from
+  // then on.
+  void Attach(const std::vector<int>& class_of, LinkGraph& graph);
+  absl::Status CheckClassCount() const;
+  // Finds the patterns. Where some pairs are staged, the routes of the host have been found before, if there is one.
+  absl::Status FindPatterns(const Machine& machine, const LinkGraph& graph);
+  // Returns the legs between two devices, of which `direct` is the route, if there is one.
+  absl::StatusOr<std::vector<Route>> LegsBetween(const Machine& machine, int from, int to, bool is_staged,
+                                                 const std::optional<Route>& direct) const;
   absl::Status AddServer(const Machine& machine, const LinkGraph& graph, const std::vector<int>& class_of);
 
   int copy_engines_ = 0, engine_count_ = 0;

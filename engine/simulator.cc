@@ -81,21 +81,16 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
                                          : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
   std::vector<int64_t> memory(program.device_count);
   if (options.memory) memory = PeakMemoryOf(program);
-  simulation.devices.resize(program.device_count);
+  std::vector<int64_t> sent(program.device_count);
   std::vector<std::vector<const Task*>> tasks_of(program.device_count);
   for (const Task& task : program.tasks) {
-    simulation.devices[task.device].sent_bytes += task.work.bytes_sent;
+    sent[task.device] += task.work.bytes_sent;
     tasks_of[task.device].push_back(&task);
   }
+  const absl::Duration begin = absl::Seconds(finish[n - 2]), end = absl::Seconds(finish[n - 1]);
   for (int d = 0; d < program.device_count; ++d) {
-    SimulatedDevice& device = simulation.devices[d];
-    device.peak_memory_bytes = memory[d];
-    if (!options.trace) continue;
-    const Breakdown b = BetweenSteps(tasks_of[d], run.times(), absl::Seconds(finish[n - 2]), absl::Seconds(finish[n - 1]));
-    device.compute = b.compute;
-    device.exposed_communication = b.exposed_communication;
-    device.input_wait = b.input_wait;
-    device.idle = b.idle;
+    const Breakdown times = options.trace ? BetweenSteps(tasks_of[d], run.times(), begin, end) : Breakdown();
+    simulation.devices.push_back({times, sent[d], memory[d]});
   }
   if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(run.times()).subspan(n - 2, 2));
   return simulation;

@@ -40,9 +40,8 @@ struct SimulatorOptions {
   bool memory = true;  // false: peak_memory_bytes stay 0
 };
 
-struct SimulatedDevice {
-  // Where the time of one steady step goes; the four add up to its length.
-  absl::Duration compute, exposed_communication, input_wait, idle;
+// A device, and where its time goes in one steady step: the four parts add up to its length.
+struct SimulatedDevice : Breakdown {
   int64_t sent_bytes = 0;
   int64_t peak_memory_bytes = 0;  // all buffers, densely packed; tools::Predict puts what the CPU backend would take
                                   // here, layouts and workspaces included, where the profile is of CPU devices

@@ -42,20 +42,6 @@ double InitialValue(const program::Initializer& initializer, uint64_t seed, uint
 
 bool Has(const Parameter& parameter, StateKind kind) { return !parameter.pieces(kind).empty(); }
 
-absl::StatusOr<NamedTensor> ReadOne(const Parameter& parameter, const LoadedProgram& loaded, StateKind kind) {
-  NamedTensor tensor{parameter.name, parameter.shape, {}};
-  tensor.values.resize(program::ElementCount(parameter.shape));
-  std::vector<double> local;
-  for (const Piece& piece : parameter.pieces(kind)) {
-    // What a device does not hold of a piece is left as another device gave it.
-    local.resize(piece.region.elements());
-    ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { local[l] = tensor.values[g]; });
-    RETURN_IF_ERROR(loaded.Read(piece.buffer, absl::MakeSpan(local)));
-    ForEachElement(parameter.shape, piece.region, [&](int64_t g, int64_t l) { tensor.values[g] = local[l]; });
-  }
-  return tensor;
-}
-
 absl::Status WritePieces(const Parameter& parameter, LoadedProgram& loaded, StateKind kind,
                          absl::Span<const double> values) {
   std::vector<double> local;
@@ -110,6 +96,19 @@ int64_t BytesOf(const Program& program, const Parameter& parameter) {
   return program::ElementCount(parameter.shape) * program::SizeInBytes(program::MasterType(program.dtype));
 }
 
+// Makes `tensor` one for state of a parameter. Its memory is used again where it fits.
+void MakeTensor(const Program& program, size_t parameter, StateKind kind, StateCopy::Tensor& tensor) {
+  const Parameter& of = program.parameters[parameter];
+  tensor.name = of.name;
+  tensor.parameter = parameter;
+  tensor.kind = kind;
+  tensor.dtype = program::MasterType(program.dtype);
+  tensor.shape = of.shape;
+  tensor.bytes.resize(BytesOf(program, of));
+}
+
+TensorView ViewOf(const StateCopy::Tensor& tensor) { return {tensor.name, tensor.dtype, tensor.shape, tensor.bytes}; }
+
 // Calls f(address in the tensor, address in the box, bytes) for each run of bytes that lie side by side in both.
 template <class F>
 void ForEachRunOfBytes(StateCopy::Tensor& tensor, const Region& region, std::vector<char>& box, F f) {
@@ -150,10 +149,27 @@ absl::Status CompareBox(const LoadedProgram& loaded, const Piece& piece, int oth
       value(box.data() + element * size), element));
 }
 
-// Copies each box of one tensor, all at once where its elements lie side by side, from one device, unless devices hold
-// ranges of its bytes, and compares what the others hold. Errors as CopyState.
+// Copies one box of a tensor, all at once where its elements lie side by side. What the device does not hold of the box is
+// left as it was. `box` is scratch.
+absl::Status ReadBox(const LoadedProgram& loaded, const Piece& piece, StateCopy::Tensor& tensor, std::vector<char>& box) {
+  const int64_t size = program::SizeInBytes(tensor.dtype), bytes = piece.region.elements() * size;
+  if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
+    return loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes));
+  }
+  box.resize(bytes);
+  if (program::IsPartlyHeld(loaded.program(), piece.buffer)) {
+    ForEachRunOfBytes(tensor, piece.region, box,
+                      [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_box, in_tensor, n); });
+  }
+  RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
+  ForEachRunOfBytes(tensor, piece.region, box,
+                    [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_tensor, in_box, n); });
+  return absl::OkStatus();
+}
+
+// Copies each box of one tensor from one device, unless devices hold ranges of its bytes, and compares what the others hold.
+// Errors as CopyState.
 absl::Status ReadBoxes(const LoadedProgram& loaded, absl::Span<const Piece> pieces, StateCopy::Tensor& tensor) {
-  const int64_t size = program::SizeInBytes(tensor.dtype);
   absl::flat_hash_map<std::pair<program::Shape, program::Shape>, int> read;  // from which device
   std::vector<char> box;
   for (const Piece& piece : pieces) {
@@ -161,23 +177,22 @@ absl::Status ReadBoxes(const LoadedProgram& loaded, absl::Span<const Piece> piec
     const auto& [it, is_new] = read.try_emplace({piece.region.offset, piece.region.size}, device);
     if (!is_new && !program::IsPartlyHeld(loaded.program(), piece.buffer)) {
       RETURN_IF_ERROR(CompareBox(loaded, piece, it->second, tensor, box));
-      continue;
+    } else {
+      RETURN_IF_ERROR(ReadBox(loaded, piece, tensor, box));
     }
-    const int64_t bytes = piece.region.elements() * size;
-    if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
-      RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes)));
-      continue;
-    }
-    box.resize(bytes);
-    if (!is_new) {  // what this device does not hold is left as another device gave it
-      ForEachRunOfBytes(tensor, piece.region, box,
-                        [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_box, in_tensor, n); });
-    }
-    RETURN_IF_ERROR(loaded.ReadBytes(piece.buffer, absl::MakeSpan(box)));
-    ForEachRunOfBytes(tensor, piece.region, box,
-                      [](char* in_tensor, char* in_box, size_t n) { std::memcpy(in_tensor, in_box, n); });
   }
   return absl::OkStatus();
+}
+
+// Returns one kind of state of a parameter as its last devices hold it; copies are not compared.
+absl::StatusOr<NamedTensor> ReadDoubles(const LoadedProgram& loaded, size_t parameter, StateKind kind) {
+  StateCopy::Tensor tensor;
+  MakeTensor(loaded.program(), parameter, kind, tensor);
+  std::vector<char> box;
+  for (const Piece& piece : loaded.program().parameters[parameter].pieces(kind)) {
+    RETURN_IF_ERROR(ReadBox(loaded, piece, tensor, box));
+  }
+  return AsDoubles(ViewOf(tensor));
 }
 
 absl::Status WriteBoxes(LoadedProgram& loaded, absl::Span<const Piece> pieces, const TensorView& tensor) {
@@ -245,25 +260,22 @@ absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed) {
 }
 
 absl::Status StartAverages(LoadedProgram& loaded) {
-  const Program& program = loaded.program();
-  StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
-  for (const Parameter& parameter : program.parameters) {
+  StateCopy::Tensor tensor;
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
+    const Parameter& parameter = loaded.program().parameters[p];
     if (!Has(parameter, StateKind::kAverage)) continue;
-    tensor.name = parameter.name;
-    tensor.shape = parameter.shape;
-    tensor.bytes.resize(BytesOf(program, parameter));
+    MakeTensor(loaded.program(), p, StateKind::kValue, tensor);
     RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
-    RETURN_IF_ERROR(WriteBoxes(loaded, parameter.pieces(StateKind::kAverage),
-                               {parameter.name, tensor.dtype, tensor.shape, tensor.bytes}));
+    RETURN_IF_ERROR(WriteBoxes(loaded, parameter.pieces(StateKind::kAverage), ViewOf(tensor)));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind) {
   std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : loaded.program().parameters) {
-    if (!Has(parameter, kind)) continue;
-    ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(parameter, loaded, kind));
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
+    if (!Has(loaded.program().parameters[p], kind)) continue;
+    ASSIGN_OR_RETURN(NamedTensor tensor, ReadDoubles(loaded, p, kind));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -304,7 +316,7 @@ int64_t StateCopy::bytes() const {
 std::vector<TensorView> StateCopy::views(StateKind kind) const {
   std::vector<TensorView> views;
   for (const Tensor& tensor : tensors) {
-    if (tensor.kind == kind) views.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+    if (tensor.kind == kind) views.push_back(ViewOf(tensor));
   }
   return views;
 }
@@ -313,16 +325,9 @@ void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKin
   size_t next = 0;
   for (StateKind kind : kinds) {
     for (size_t p = 0; p < program.parameters.size(); ++p) {
-      const Parameter& parameter = program.parameters[p];
-      if (!Has(parameter, kind)) continue;
+      if (!Has(program.parameters[p], kind)) continue;
       if (next == copy.tensors.size()) copy.tensors.emplace_back();
-      StateCopy::Tensor& tensor = copy.tensors[next++];
-      tensor.name = parameter.name;
-      tensor.parameter = p;
-      tensor.kind = kind;
-      tensor.dtype = program::MasterType(program.dtype);
-      tensor.shape = parameter.shape;
-      tensor.bytes.resize(BytesOf(program, parameter));
+      MakeTensor(program, p, kind, copy.tensors[next++]);
     }
   }
   copy.tensors.resize(next);
@@ -372,49 +377,41 @@ absl::Status CheckFiniteState(const StateCopy& copy) {
 }
 
 absl::Status CheckFinite(const LoadedProgram& loaded) {
-  const Program& program = loaded.program();
-  StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
-  for (const Parameter& parameter : program.parameters) {
-    tensor.name = parameter.name;
-    tensor.shape = parameter.shape;
-    tensor.bytes.resize(BytesOf(program, parameter));
-    RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
-    RETURN_IF_ERROR(CheckFinite({{parameter.name, tensor.dtype, tensor.shape, tensor.bytes}}));
+  StateCopy::Tensor tensor;
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
+    MakeTensor(loaded.program(), p, StateKind::kValue, tensor);
+    RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[p].value(), tensor));
+    RETURN_IF_ERROR(CheckFinite({ViewOf(tensor)}));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckCopies(const LoadedProgram& loaded) {
-  const Program& program = loaded.program();
-  StateCopy::Tensor tensor{.dtype = program::MasterType(program.dtype)};
-  for (const Parameter& parameter : program.parameters) {
-    tensor.name = parameter.name;
-    tensor.shape = parameter.shape;
-    tensor.bytes.resize(BytesOf(program, parameter));
+  StateCopy::Tensor tensor;
+  for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
     for (StateKind kind : kStateKinds) {
-      tensor.kind = kind;
-      RETURN_IF_ERROR(ReadBoxes(loaded, parameter.pieces(kind), tensor));
+      MakeTensor(loaded.program(), p, kind, tensor);
+      RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[p].pieces(kind), tensor));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckInitialized(const LoadedProgram& loaded) {
-  const Parameter* smallest = nullptr;
-  for (const Parameter& parameter : loaded.program().parameters) {
-    const bool drawn =
-        parameter.initializer.kind != program::Initializer::Kind::kConstant && parameter.initializer.value > 0;
-    if (!drawn) continue;
-    const bool smaller =
-        smallest == nullptr || program::ElementCount(parameter.shape) < program::ElementCount(smallest->shape);
-    if (smaller) smallest = &parameter;
+  const std::vector<Parameter>& parameters = loaded.program().parameters;
+  const auto elements = [&](size_t p) { return program::ElementCount(parameters[p].shape); };
+  std::optional<size_t> smallest;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    const program::Initializer& initializer = parameters[p].initializer;
+    if (initializer.kind == program::Initializer::Kind::kConstant || initializer.value <= 0) continue;
+    if (!smallest.has_value() || elements(p) < elements(*smallest)) smallest = p;
   }
-  if (smallest == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(NamedTensor tensor, ReadOne(*smallest, loaded, StateKind::kValue));
+  if (!smallest.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(NamedTensor tensor, ReadDoubles(loaded, *smallest, StateKind::kValue));
   if (std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; })) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteTensors first",
-      smallest->name));
+      parameters[*smallest].name));
 }
 
 }  // namespace colonnade::engine

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -42,12 +46,12 @@ absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>
 
 // Whole steps: from the end of the first step of a trace to that of the last, for what the first loads, it loads under the
 // step before it, which is not in the trace. A trace of one step is taken as it is.
-struct Window {
+struct WholeSteps {
   absl::Duration begin, end;
   int steps;
 };
 
-Window WindowOf(const Trace& trace) {
+WholeSteps WholeStepsOf(const Trace& trace) {
   absl::Duration first = absl::InfiniteDuration(), first_step_ends = -absl::InfiniteDuration(),
                  end = -absl::InfiniteDuration();
   int last_step = 0;
@@ -57,7 +61,55 @@ Window WindowOf(const Trace& trace) {
     if (event.step == 0) first_step_ends = std::max(first_step_ends, event.end);
     last_step = std::max(last_step, event.step);
   }
-  return last_step == 0 ? Window{first, end, 1} : Window{first_step_ends, end, last_step};
+  return last_step == 0 ? WholeSteps{first, end, 1} : WholeSteps{first_step_ends, end, last_step};
+}
+
+// The sides of a transfer.
+using Sides = std::vector<const TraceEvent*>;
+
+// Adds the names of an event's device, Chrome's process, and lane, its thread.
+void AddNames(const TraceEvent& event, Json& events) {
+  events.push_back({{"name", "process_name"},
+                    {"ph", "M"},
+                    {"pid", event.device},
+                    {"args", {{"name", absl::StrCat("device ", event.device)}}}});
+  events.push_back({{"name", "thread_name"},
+                    {"ph", "M"},
+                    {"pid", event.device},
+                    {"tid", static_cast<int>(event.lane)},
+                    {"args", {{"name", program::Name(event.lane)}}}});
+}
+
+Json BarOf(const TraceEvent& event) {
+  return {
+      {"name", absl::StrCat(event.layer, " ", event.name)},
+      {"cat", program::Name(event.pass)},
+      {"ph", "X"},
+      {"ts", absl::ToDoubleMicroseconds(event.start)},
+      {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
+      {"pid", event.device},
+      {"tid", static_cast<int>(event.lane)},
+      {"args", {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}};
+}
+
+// `phase`: "s" where an arrow starts, "f" where it finishes.
+Json ArrowEnd(const std::string& id, const char* phase, absl::Duration at, const TraceEvent& side) {
+  return {{"name", "transfer"}, {"cat", "transfer"},
+          {"ph", phase},        {"id", id},
+          {"bp", "e"},          {"ts", absl::ToDoubleMicroseconds(at)},
+          {"pid", side.device}, {"tid", static_cast<int>(side.lane)}};
+}
+
+// Adds an arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs
+// forward.
+void AddArrows(int64_t number, Sides sides, Json& events) {
+  std::stable_partition(sides.begin(), sides.end(), [](const TraceEvent* side) { return side->bytes_sent > 0; });
+  for (size_t i = 0; i + 1 < sides.size(); ++i) {
+    const TraceEvent &from = *sides[i], &to = *sides[i + 1];
+    const std::string id = absl::StrCat(number, ".", i);
+    events.push_back(ArrowEnd(id, "s", from.start, from));
+    events.push_back(ArrowEnd(id, "f", std::max(from.start, to.start), to));
+  }
 }
 
 }  // namespace
@@ -67,7 +119,10 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
   Trace trace;
   absl::Duration first = absl::InfiniteDuration(), last = -absl::InfiniteDuration();
   for (const std::vector<TaskTime>& times : steps) {
-    for (const TaskTime& time : times) first = std::min(first, time.start), last = std::max(last, time.end);
+    for (const TaskTime& time : times) {
+      first = std::min(first, time.start);
+      last = std::max(last, time.end);
+    }
   }
   if (last <= first) return trace;
   for (size_t step = 0; step < steps.size(); ++step) {
@@ -93,65 +148,24 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
 
 std::string ToChromeJson(const Trace& trace) {
   Json events = Json::array();
-  std::map<std::pair<int, int>, bool> named;
-  std::map<int64_t, std::vector<const TraceEvent*>> meetings;
+  std::set<std::pair<int, program::Lane>> named;
+  std::map<int64_t, Sides> meetings;
   for (const TraceEvent& event : trace.events) {
-    const int lane = static_cast<int>(event.lane);
-    if (!named[{event.device, lane}]) {
-      named[{event.device, lane}] = true;
-      events.push_back({{"name", "process_name"},
-                        {"ph", "M"},
-                        {"pid", event.device},
-                        {"args", {{"name", absl::StrCat("device ", event.device)}}}});
-      events.push_back({{"name", "thread_name"},
-                        {"ph", "M"},
-                        {"pid", event.device},
-                        {"tid", lane},
-                        {"args", {{"name", program::Name(event.lane)}}}});
-    }
-    events.push_back(
-        {{"name", absl::StrCat(event.layer, " ", event.name)},
-         {"cat", program::Name(event.pass)},
-         {"ph", "X"},
-         {"ts", absl::ToDoubleMicroseconds(event.start)},
-         {"dur", absl::ToDoubleMicroseconds(event.end - event.start)},
-         {"pid", event.device},
-         {"tid", lane},
-         {"args",
-          {{"step", event.step}, {"layer", event.layer}, {"flops", event.flops}, {"bytes_sent", event.bytes_sent}}}});
+    if (named.insert({event.device, event.lane}).second) AddNames(event, events);
+    events.push_back(BarOf(event));
     if (Communicates(event)) meetings[event.meeting].push_back(&event);
   }
-  // An arrow from each side of a transfer to the next, the sender first. It ends when both sides are there: time runs
-  // forward.
-  for (auto& [number, sides] : meetings) {
-    std::stable_partition(sides.begin(), sides.end(), [](const TraceEvent* side) { return side->bytes_sent > 0; });
-    for (size_t i = 0; i + 1 < sides.size(); ++i) {
-      const std::string id = absl::StrCat(number, ".", i);
-      const char* phases[] = {"s", "f"};
-      for (size_t end = 0; end < 2; ++end) {
-        const TraceEvent& side = *sides[i + end];
-        const absl::Duration at = std::max(sides[i]->start, side.start);
-        events.push_back({{"name", "transfer"},
-                          {"cat", "transfer"},
-                          {"ph", phases[end]},
-                          {"id", id},
-                          {"bp", "e"},
-                          {"ts", absl::ToDoubleMicroseconds(at)},
-                          {"pid", side.device},
-                          {"tid", static_cast<int>(side.lane)}});
-      }
-    }
-  }
+  for (auto& [number, sides] : meetings) AddArrows(number, std::move(sides), events);
   return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false,
                                                                                   Json::error_handler_t::replace);
 }
 
 std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
   if (trace.events.empty()) return {};
-  const Window window = WindowOf(trace);
+  const WholeSteps whole = WholeStepsOf(trace);
   std::vector<std::vector<Interval>> compute(device_count), transfer(device_count), input(device_count);
   for (const TraceEvent& event : trace.events) {
-    const Interval interval{std::max(event.start, window.begin), event.end};
+    const Interval interval{std::max(event.start, whole.begin), event.end};
     if (interval.first >= interval.second) continue;
     if (Communicates(event)) {
       transfer[event.device].push_back(interval);
@@ -170,8 +184,8 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     b.compute = Length(c);
     b.exposed_communication = LengthOfBoth(c, t) - b.compute;
     b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
-    b.idle = window.end - window.begin - b.compute - b.exposed_communication - b.input_wait;
-    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= window.steps;
+    b.idle = whole.end - whole.begin - b.compute - b.exposed_communication - b.input_wait;
+    for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= whole.steps;
     breakdowns.push_back(b);
   }
   return breakdowns;

@@ -9,6 +9,7 @@
 #include "engine/classification.h"
 #include "engine/error_context.h"
 #include "engine/state.h"
+#include "engine/statistics.h"
 #include "program/status_macros.h"
 #include "program/steady_now.h"
 

@@ -39,7 +39,10 @@ LayerStages Stages(const ActivationLayer& layer, const LayerShapes&, const Stage
              .flops = program::ElementCount(s[D(Y())].shape)}};
   };
   forward.by_sample = backward.by_sample = true;
-  if (activation == program::Activation::kRelu) forward.epilogue = activation, backward.masks = true;
+  if (activation == program::Activation::kRelu) {
+    forward.epilogue = activation;
+    backward.masks = true;
+  }
   return {.stages = {std::move(forward), std::move(backward)}};
 }
 

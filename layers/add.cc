@@ -35,12 +35,8 @@ LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
     backward.writes.push_back(D(X(k)));
   }
   forward.emit = [count](const StageShard& s) -> std::vector<EmittedOp> {
-    std::vector<Operand> xs;
     EmittedOp sum{.op = program::Sum{}};
-    for (int k = 0; k < count; ++k) {
-      xs.push_back(s[X(k)]);
-      sum.uses.push_back(Read(xs.back()));
-    }
+    for (int k = 0; k < count; ++k) sum.uses.push_back(Read(s[X(k)]));
     sum.uses.push_back(Write(s[Y()]));
     sum.flops = program::ElementCount(s[Y()].shape) * (count - 1);
     return {std::move(sum)};

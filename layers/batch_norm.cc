@@ -14,7 +14,7 @@ using Ops = std::vector<EmittedOp>;
 
 const Slot kWeight = Parameter(0), kBias = Parameter(1), kMean = State(0), kVariance = State(1);
 // f64 [groups,2,C]: of the batch, of its gradients, of the running mean and variance, and [1,2,C] over all groups.
-enum InnerTensor { kSums = 0, kGradientSums = 1, kRecalled = 2, kTotals = 3 };
+const Slot kSums = Inner(0), kGradientSums = Inner(1), kRecalled = Inner(2), kTotals = Inner(3);
 
 // Elements that a mean is of, over all devices.
 int64_t Count(const Operand& x, const Operand& sums) {
@@ -24,12 +24,11 @@ int64_t Count(const Operand& x, const Operand& sums) {
 int64_t Elements(const Operand& x) { return program::ElementCount(x.shape); }
 
 Stage Sum(bool in_groups) {
-  Stage stage{.pass = Pass::kForward, .reads = {X()}, .writes = {Inner(kSums)}};
-  if (in_groups) stage.writes.push_back(Inner(kTotals));
+  Stage stage{.pass = Pass::kForward, .reads = {X()}, .writes = {kSums}};
+  if (in_groups) stage.writes.push_back(kTotals);
   stage.emit = [in_groups](const StageShard& s) -> Ops {
-    EmittedOp op{
-        .op = program::BatchNormSums{}, .uses = {Read(s[X()]), Write(s[Inner(kSums)])}, .flops = 3 * Elements(s[X()])};
-    if (in_groups) op.uses.push_back(Write(s[Inner(kTotals)]));
+    EmittedOp op{.op = program::BatchNormSums{}, .uses = {Read(s[X()]), Write(s[kSums])}, .flops = 3 * Elements(s[X()])};
+    if (in_groups) op.uses.push_back(Write(s[kTotals]));
     return {std::move(op)};
   };
   return stage;
@@ -51,13 +50,13 @@ EmittedOp Normalise(const StageShard& s, Slot sums, int64_t count, double epsilo
 
 Stage NormaliseByBatch(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kForward,
-              .reads = {X(), Inner(kSums), kWeight, kBias},
+              .reads = {X(), kSums, kWeight, kBias},
               .writes = {Y()},
               .reads_masters = true,
               .takes_epilogue = true,
               .takes_addend = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
-    return {Normalise(s, Inner(kSums), Count(s[X()], s[Inner(kSums)]), epsilon)};
+    return {Normalise(s, kSums, Count(s[X()], s[kSums]), epsilon)};
   };
   return stage;
 }
@@ -77,15 +76,15 @@ EmittedOp Fold(const StageShard& s, double epsilon) {
 Stage NormaliseByRunning(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kForward,
               .reads = {X(), kMean, kVariance, kWeight, kBias},
-              .writes = {Y(), Inner(kRecalled)},
+              .writes = {Y(), kRecalled},
               .reads_masters = true,
               .takes_epilogue = true,
               .takes_addend = true,
               .folds = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     if (s.fused(Fused::kWeight) != nullptr) return {Fold(s, epsilon)};
-    return {{.op = program::BatchNormRecall{}, .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[Inner(kRecalled)])}},
-            Normalise(s, Inner(kRecalled), 1, epsilon)};
+    return {{.op = program::BatchNormRecall{}, .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[kRecalled])}},
+            Normalise(s, kRecalled, 1, epsilon)};
   };
   return stage;
 }
@@ -103,7 +102,7 @@ Stage Track(const BatchNorm& layer, Slot sums, int64_t count) {
 
 // Emits the sums of D(Y) as it is, or with the ReLU worked out anew.
 EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
-  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)];
+  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums];
   const program::BatchNormBackwardSums op{.count = Count(x, sums), .epsilon = epsilon};
   if (!HasRelu(s)) {
     return {.op = op, .uses = {Read(x), Read(dy), Read(sums)}, .flops = 5 * Elements(x)};
@@ -112,7 +111,7 @@ EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
 }
 
 EmittedOp MaskAndSumGradients(const StageShard& s, const Operand& mask, double epsilon) {
-  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &masked = *s.fused(Fused::kMasked);
+  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums], &masked = *s.fused(Fused::kMasked);
   EmittedOp op{.op = program::BatchNormMaskedSums{.count = Count(x, sums), .epsilon = epsilon},
                .uses = {Read(x), Read(mask), Read(dy), Read(sums)},
                .flops = 6 * Elements(x)};
@@ -126,15 +125,15 @@ EmittedOp MaskAndSumGradients(const StageShard& s, const Operand& mask, double e
 
 Stage SumGradients(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kBackward,
-              .reads = {X(), D(Y()), Inner(kSums), kWeight, kBias},
-              .writes = {Inner(kGradientSums), D(kWeight), D(kBias)},
+              .reads = {X(), D(Y()), kSums, kWeight, kBias},
+              .writes = {kGradientSums, D(kWeight), D(kBias)},
               .reads_masters = true,
               .takes_mask = true,
               .recalls_mask = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     const Operand* mask = s.fused(Fused::kMask);
     EmittedOp op = mask != nullptr ? MaskAndSumGradients(s, *mask, epsilon) : SumGradientsOnly(s, epsilon);
-    for (Slot written : {Inner(kGradientSums), D(kWeight), D(kBias)}) op.uses.push_back(Write(s[written]));
+    for (Slot written : {kGradientSums, D(kWeight), D(kBias)}) op.uses.push_back(Write(s[written]));
     return {std::move(op)};
   };
   return stage;
@@ -142,14 +141,14 @@ Stage SumGradients(const BatchNorm& layer) {
 
 Stage ApplyGradients(const BatchNorm& layer) {
   Stage stage{.pass = Pass::kBackward,
-              .reads = {X(), D(Y()), Inner(kSums), Inner(kGradientSums), kWeight, kBias},
+              .reads = {X(), D(Y()), kSums, kGradientSums, kWeight, kBias},
               .writes = {D(X())},
               .reads_masters = true,
               .recalls_mask = true};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
-    const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[Inner(kSums)], &dx = s[D(X())];
+    const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums], &dx = s[D(X())];
     EmittedOp op{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},
-                 .uses = {Read(x), Read(dy), Read(sums), Read(s[Inner(kGradientSums)]), Read(s[kWeight])},
+                 .uses = {Read(x), Read(dy), Read(sums), Read(s[kGradientSums]), Read(s[kWeight])},
                  .flops = 6 * Elements(x)};
     if (HasRelu(s)) {
       op.uses.push_back(Read(s[kBias]));
@@ -175,13 +174,13 @@ absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& lo
   ASSIGN_OR_RETURN(Sharding sharding, BatchSharding(local, axis_size));
   const InnerPlacement added{.made = Placement::Partial(), .needed = Placement::Replicated()};
   LayInner(local, Placement::Replicated(), sharding);
-  sharding.inner[kSums] = sharding.inner[kGradientSums] = added;
+  sharding.inner[kSums.index] = sharding.inner[kGradientSums.index] = added;
   if (layer.samples_per_group == 0) return sharding;
   RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size, absl::StrFormat("groups of %d samples", layer.samples_per_group),
-                               local.inner[kSums][0]));
+                               local.inner[kSums.index][0]));
   const InnerPlacement own{.made = Placement::Split(0), .needed = Placement::Split(0)};
-  sharding.inner[kSums] = sharding.inner[kGradientSums] = own;
-  sharding.inner[kTotals] = added;
+  sharding.inner[kSums.index] = sharding.inner[kGradientSums.index] = own;
+  sharding.inner[kTotals.index] = added;
   return sharding;
 }
 
@@ -250,12 +249,12 @@ LayerStages Stages(const BatchNorm& layer, const LayerShapes& whole, const Stage
                                {"running_var", {channels}, {program::Initializer::Kind::kConstant, 1}}},
                      .inner = {sums("sums", groups), sums("gradient_sums", groups), sums("recalled", 1), sums("totals", 1)}};
   if (!options.train) {
-    stages.inner[kRecalled].required = true;
+    stages.inner[kRecalled.index].required = true;
     stages.stages = {NormaliseByRunning(layer)};
     return stages;
   }
   const int64_t count = options.micro_batches * program::ElementCount(whole.inputs[0]) / channels;
-  stages.stages = {Sum(in_groups), NormaliseByBatch(layer), Track(layer, Inner(in_groups ? kTotals : kSums), count),
+  stages.stages = {Sum(in_groups), NormaliseByBatch(layer), Track(layer, in_groups ? kTotals : kSums, count),
                    SumGradients(layer), ApplyGradients(layer)};
   return stages;
 }

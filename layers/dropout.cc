@@ -9,7 +9,10 @@ namespace {
 // The mask of a device's part of a tensor is that part of the whole tensor's mask, of the whole batch.
 program::Op DropoutOp(const Dropout& layer, const StageShard& shard, const Operand& part) {
   program::Dropout op{layer.rate, layer.stream, part.global_shape, part.offset};
-  if (shard.batch > 0) op.global_shape[0] = shard.batch, op.offset[0] += shard.first_sample;
+  if (shard.batch > 0) {
+    op.global_shape[0] = shard.batch;
+    op.offset[0] += shard.first_sample;
+  }
   return op;
 }
 
@@ -44,7 +47,8 @@ LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions&
     return {{.op = DropoutOp(layer, s, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};
   };
   forward.by_sample = backward.by_sample = true;
-  forward.draws = options.train, backward.draws = true;
+  forward.draws = options.train;
+  backward.draws = true;
   return {.stages = {std::move(forward), std::move(backward)}};
 }
 

@@ -6,8 +6,8 @@
 // Shapes     one input of one dimension ([I] a sample): put a Flatten before it.
 // Cost       forward 2·n·I·O flop; backward twice that, and half of it where nobody needs dx.
 // Strategies replicate, batch: gradients are then sums over positions. column: each position holds O/M rows of W and of b,
-// reads all of x and makes a partial dx. row: it holds I/M
-//            columns of W, reads its part of x and makes a partial y; b is added by an action of its own, after the sum.
+//            reads all of x and makes a partial dx. row: it holds I/M columns of W, reads its part of x and makes a
+//            partial y; b is added by an action of its own, after the sum.
 // Errors     InvalidArgument where M does not divide O (column) or I (row), with the nearest sizes that work.
 // Numerics   products and sums as the backend's kernels make them, in f32 at least; sums over positions in the order of
 //            positions.

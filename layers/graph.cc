@@ -48,6 +48,25 @@ bool Fits(const program::Shape& shape) {
   return true;
 }
 
+// `what`: "an output", or the name of a parameter.
+absl::Status CheckSize(absl::string_view what, const program::Shape& shape) {
+  if (Fits(shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected at most %d elements, found %s %s", kMostElements, what, program::ToString(shape)));
+}
+
+// The parameters of a layer, and what it multiplies them by.
+absl::Status CheckParameters(const Layer& layer, const program::Shape& output,
+                             const std::vector<ParameterSpec>& parameters) {
+  for (const ParameterSpec& parameter : parameters) RETURN_IF_ERROR(CheckSize(parameter.name, parameter.shape));
+  if (!TraitsOf(layer).multiplies_weights) return absl::OkStatus();
+  const program::Shape& weight = parameters[0].shape;
+  const double flops = 2.0 * static_cast<double>(program::ElementCount(weight)) *
+                       static_cast<double>(program::ElementCount(output)) / static_cast<double>(weight[0]);
+  if (flops <= kMostFlops) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("expected at most %g flop for a sample, found %g", kMostFlops, flops));
+}
+
 }  // namespace
 
 absl::StatusOr<LayerId> LayerGraph::Find(absl::string_view layer) const {
@@ -77,7 +96,7 @@ LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
   if (TraitsOf(node(id).layer).is_loss) {
     shapes.inputs.push_back({n});
     shapes.inputs.push_back({1});
-    shapes.output = {program::kMetricCount};
+    shapes.output = {program::Metric::kCount};
   }
   shapes.global_inputs = shapes.inputs;
   if (TraitsOf(node(id).layer).keeps_channels) shapes.sections = node(id).sections;
@@ -132,52 +151,58 @@ GraphBuilder::GraphBuilder(std::string name) {
   graph_.name = std::move(name);
 }
 
-LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
-  if (!status_.ok()) return LayerId{};
-  auto fail = [&](const std::string& what) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, TypeName(layer), name, what));
-    return LayerId{};
-  };
+absl::Status GraphBuilder::CheckName(const std::string& name) const {
   const auto may_not_be_in_names = [](unsigned char c) { return c <= ' ' || c == '"' || c == '@' || c == 0x7f; };
-  if (name.empty() || std::any_of(name.begin(), name.end(), may_not_be_in_names)) {
-    return fail("expected a name without spaces, control characters, quotes and @");
+  if (name.empty() || absl::c_any_of(name, may_not_be_in_names)) {
+    return absl::InvalidArgumentError("expected a name without spaces, control characters, quotes and @");
   }
-  for (const LayerNode& node : graph_.nodes) {
-    if (node.name == name) return fail("expected a name of its own, found the name of another layer");
-  }
-  if (TraitsOf(layer).is_input && !graph_.nodes.empty()) return fail("expected one Input, found a second");
+  const auto has_it = [&](const LayerNode& node) { return node.name == name; };
+  if (!absl::c_any_of(graph_.nodes, has_it)) return absl::OkStatus();
+  return absl::InvalidArgumentError("expected a name of its own, found the name of another layer");
+}
+
+absl::StatusOr<std::vector<program::Shape>> GraphBuilder::SampleShapesOf(const std::vector<LayerId>& inputs) const {
   std::vector<program::Shape> shapes;
   for (LayerId input : inputs) {
-    if (!IsLayer(input)) return fail("expected inputs that are layers of this network, found another");
-    if (TraitsOf(graph_.node(input).layer).is_loss) {
-      return fail(absl::StrFormat("expected inputs that are tensors, found the loss \"%s\"", graph_.node(input).name));
+    if (!IsLayer(input)) {
+      return absl::InvalidArgumentError("expected inputs that are layers of this network, found another");
     }
-    shapes.push_back(graph_.node(input).sample_shape);
+    const LayerNode& node = graph_.node(input);
+    if (TraitsOf(node.layer).is_loss) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("expected inputs that are tensors, found the loss \"%s\"", node.name));
+    }
+    shapes.push_back(node.sample_shape);
   }
-  absl::StatusOr<program::Shape> output = OutputSampleShape(layer, shapes);
-  if (!output.ok()) return fail(std::string(output.status().message()));
-  auto too_large = [&](absl::string_view what, const program::Shape& shape) {
-    return fail(absl::StrFormat("expected at most %d elements, found %s %s", kMostElements, what, program::ToString(shape)));
-  };
-  if (!Fits(*output)) return too_large("an output", *output);
+  return shapes;
+}
+
+absl::StatusOr<LayerNode> GraphBuilder::MakeNode(const std::string& name, Layer layer, std::vector<LayerId> inputs) const {
+  RETURN_IF_ERROR(CheckName(name));
+  if (TraitsOf(layer).is_input && !graph_.nodes.empty()) {
+    return absl::InvalidArgumentError("expected one Input, found a second");
+  }
+  ASSIGN_OR_RETURN(const std::vector<program::Shape> shapes, SampleShapesOf(inputs));
+  ASSIGN_OR_RETURN(program::Shape output, OutputSampleShape(layer, shapes));
+  RETURN_IF_ERROR(CheckSize("an output", output));
   std::vector<ParameterSpec> parameters = Parameters(layer, shapes);
-  for (ParameterSpec& parameter : parameters) {
-    if (!Fits(parameter.shape)) return too_large(parameter.name, parameter.shape);
-    parameter.name = absl::StrCat(name, ".", parameter.name);
-  }
-  if (TraitsOf(layer).multiplies_weights) {
-    const program::Shape& weight = parameters[0].shape;
-    const double flops = 2.0 * static_cast<double>(program::ElementCount(weight)) *
-                         static_cast<double>(program::ElementCount(*output)) / static_cast<double>(weight[0]);
-    if (flops > kMostFlops) {
-      return fail(absl::StrFormat("expected at most %g flop for a sample, found %g", kMostFlops, flops));
-    }
-  }
+  RETURN_IF_ERROR(CheckParameters(layer, output, parameters));
+  for (ParameterSpec& parameter : parameters) parameter.name = absl::StrCat(name, ".", parameter.name);
   std::vector<int64_t> sections = SectionsOf(layer, graph_.nodes, inputs);
   if (auto* dropout = std::get_if<layers::Dropout>(&layer)) dropout->stream = program::StreamOfName(name);
-  graph_.nodes.push_back(
-      {name, std::move(layer), std::move(inputs), *std::move(output), std::move(parameters), std::move(sections)});
+  return LayerNode{name, std::move(layer), std::move(inputs), std::move(output), std::move(parameters), std::move(sections)};
+}
+
+LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<LayerId> inputs) {
+  if (!status_.ok()) return LayerId{};
+  const char* type = TypeName(layer);
+  absl::StatusOr<LayerNode> node = MakeNode(name, std::move(layer), std::move(inputs));
+  if (!node.ok()) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, type, name, node.status().message()));
+    return LayerId{};
+  }
+  graph_.nodes.push_back(*std::move(node));
   return LayerId{static_cast<int32_t>(graph_.nodes.size()) - 1};
 }
 
@@ -202,7 +227,8 @@ LayerId GraphBuilder::GlobalAvgPool(const std::string& name, LayerId x) {
   layers::AvgPool whole;
   if (IsLayer(x) && graph_.node(x).sample_shape.size() == 3) {
     const program::Shape& image = graph_.node(x).sample_shape;
-    whole.kernel = image[1], whole.kernel_w = image[2];
+    whole.kernel = image[1];
+    whole.kernel_w = image[2];
   }
   return Append(name, whole, {x});  // refuses what is no image
 }

@@ -92,6 +92,9 @@ class GraphBuilder {
 
  private:
   bool IsLayer(LayerId id) const { return id.valid() && id.value < static_cast<int32_t>(graph_.nodes.size()); }
+  absl::Status CheckName(const std::string& name) const;
+  absl::StatusOr<std::vector<program::Shape>> SampleShapesOf(const std::vector<LayerId>& inputs) const;
+  absl::StatusOr<LayerNode> MakeNode(const std::string& name, Layer layer, std::vector<LayerId> inputs) const;
   absl::Status CheckLosses() const;
   absl::Status CheckStreams() const;
 

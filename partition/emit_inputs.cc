@@ -91,20 +91,20 @@ std::vector<program::Input> HostInputs(const Lowering& lowering) {
   const int64_t n = lowering.options.global_batch;
   const program::Shape images = lowering.graph.OutputShape(LayerId{0}, n);
   const bool bytes = lowering.options.pixels.has_value();
-  return {{.name = program::kHostInputNames[program::kImagesInput],
+  return {{.name = program::kHostInputNames[program::HostInput::kImages],
            .host_dtype = bytes ? program::DType::kU8 : program::DType::kF32,
            .shape = bytes ? ChannelsLast(images) : images},
-          {.name = program::kHostInputNames[program::kLabelsInput], .host_dtype = program::DType::kI32, .shape = {n}},
-          {.name = program::kHostInputNames[program::kScalarsInput],
+          {.name = program::kHostInputNames[program::HostInput::kLabels], .host_dtype = program::DType::kI32, .shape = {n}},
+          {.name = program::kHostInputNames[program::HostInput::kScalars],
            .host_dtype = program::DType::kF64,
-           .shape = {program::kStepScalarCount}}};
+           .shape = {program::StepScalar::kCount}}};
 }
 
 void AddScalars(Emission& e, int position) {
   const BufferId scalars = e.builder.program().AddLoaded(e.builder.device_at(position), "scalars", program::DType::kF64,
-                                                         {program::kStepScalarCount});
+                                                         {program::StepScalar::kCount});
   e.scalars[position] = scalars;
-  AddLoad(e, position, program::kScalarsInput, scalars, program::Region::Whole(e.builder.shape(scalars)),
+  AddLoad(e, position, program::HostInput::kScalars, scalars, program::Region::Whole(e.builder.shape(scalars)),
           {"scalars", Pass::kInput});
 }
 
@@ -115,7 +115,7 @@ void Emit(Emission& e, const Action& action, const LoadInput&) {
     const std::vector<Samples> held = SamplesOn(e.builder.mesh(), value.placement, value.shape[0], p);
     int64_t row = 0;
     for (const Samples& samples : held) {
-      if (value.host_input == program::kImagesInput) {
+      if (value.host_input == program::HostInput::kImages) {
         LoadImages(e, action, p, samples, row);
       } else {
         LoadLabels(e, action, p, samples, held.size() == 1 ? std::nullopt : std::optional(row));

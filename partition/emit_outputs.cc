@@ -97,8 +97,8 @@ void AddOutputs(Emission& e) {
     AddStored(e,
               {.kind = Output::Kind::kGate,
                .name = "gate",
-               .shape = {program::kGateCount},
-               .pieces = {{e.gates.gates[0], Region::Whole({program::kGateCount})}}},
+               .shape = {program::Gate::kCount},
+               .pieces = {{e.gates.gates[0], Region::Whole({program::Gate::kCount})}}},
               "gate");
   }
 

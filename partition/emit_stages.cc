@@ -31,8 +31,8 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
   e.values.MakeOutputs(action);
   for (int p : e.builder.positions()) {
     layers::StageShard shard;
-    shard.scalars = {e.scalars[p], {program::kStepScalarCount}};
-    if (!e.gates.gates.empty()) shard.gate = {e.gates.gates[p], {program::kGateCount}};
+    shard.scalars = {e.scalars[p], {program::StepScalar::kCount}};
+    if (!e.gates.gates.empty()) shard.gate = {e.gates.gates[p], {program::Gate::kCount}};
     shard.batch = e.lowering.options.global_batch;
     shard.first_sample = run.micro_batch * (shard.batch / e.lowering.options.micro_batches);
     shard.epilogue = run.epilogue;

@@ -92,7 +92,7 @@ void AddGates(Emission& e) {
   e.gates.norms = e.gates.gates = e.gates.trusts = e.builder.Nowhere();
   for (int p : e.builder.positions()) {
     e.gates.norms[p] = e.builder.AddBuffer(p, "norms", DType::kF64, {norms, 2});
-    e.gates.gates[p] = e.builder.AddBuffer(p, "gate", DType::kF64, {program::kGateCount});
+    e.gates.gates[p] = e.builder.AddBuffer(p, "gate", DType::kF64, {program::Gate::kCount});
     e.gates.trusts[p] = e.builder.AddBuffer(p, "trust", DType::kF64, {norms});
   }
 }

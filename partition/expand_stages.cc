@@ -109,7 +109,7 @@ class Expander {
       labels_.push_back(lowering_.AddValue({.name = OfMicroBatch("labels"),
                                             .shape = {n_},
                                             .dtype = program::DType::kI32,
-                                            .host_input = program::kLabelsInput,
+                                            .host_input = program::HostInput::kLabels,
                                             .first_sample = micro_batch_ * n_}));
       count.inputs.push_back({labels_.back(), {}});
     }
@@ -126,7 +126,7 @@ class Expander {
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
       nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[i].name),
                                         .shape = shape,
-                                        .host_input = program::kImagesInput,
+                                        .host_input = program::HostInput::kImages,
                                         .first_sample = first_sample});
     }
   }

@@ -52,7 +52,7 @@ layers::EmittedOp Update(const Shape& parameter) {
   using program::Access;
   const program::Region all = program::Region::Whole(parameter);
   return {.op = program::SgdUpdate{},
-          .uses = {{{}, {{0}, {program::kStepScalarCount}}, Access::kRead},
+          .uses = {{{}, {{0}, {program::StepScalar::kCount}}, Access::kRead},
                    {{}, all, Access::kRead},
                    {{}, all, Access::kAccumulate},
                    {{}, all, Access::kAccumulate}},

@@ -125,7 +125,7 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
   const layers::Stage& of = sharding.stages.stages[stage];
   if (!of.emit) return {};
   layers::StageShard shard;
-  shard.scalars = {{}, {program::kStepScalarCount}};
+  shard.scalars = {{}, {program::StepScalar::kCount}};
   const auto put = [&](Slot slot, const TensorPlacement& placement) {
     const Shape& shape = ShapeOf(sharding.whole, slot);
     const program::Region region = RegionOn(mesh, placement, shape, 0);

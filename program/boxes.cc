@@ -46,7 +46,10 @@ size_t WidestDimension(const std::vector<Region>& boxes) {
   for (size_t d = 0; d < boxes[0].offset.size(); ++d) {
     absl::flat_hash_set<int64_t> begins;
     for (const Region& box : boxes) begins.insert(box.offset[d]);
-    if (begins.size() > most) widest = d, most = begins.size();
+    if (begins.size() > most) {
+      widest = d;
+      most = begins.size();
+    }
   }
   return widest;
 }

@@ -82,7 +82,13 @@ void Builder::AddExchange(int device_a, Member a, int device_b, Member b, Lane l
   const auto add_side = [&](int device, int peer, Member side) {
     if (side.uses.empty()) return;
     Exchange exchange{.message = next_message_, .peer = peer};
-    for (const BufferUse& use : side.uses) (use.access == Access::kRead ? exchange.sends : exchange.receives) = true;
+    for (const BufferUse& use : side.uses) {
+      if (use.access == Access::kRead) {
+        exchange.sends = true;
+      } else {
+        exchange.receives = true;
+      }
+    }
     AddTask(device, lane, std::move(side.uses), side.work, from).what = exchange;
   };
   add_side(device_a, device_b, std::move(a));

@@ -45,8 +45,6 @@ class HappensBefore {
   bool Within(TaskId a, TaskId b) const;
   // Whether `a` of the step before has ended before `b` starts.
   bool Carried(TaskId a, TaskId b) const;
-  // Returns the position of a task in its lane.
-  int64_t PositionOf(TaskId a) const { return position_[a.value]; }
 
  private:
   friend class MemoryOrder;

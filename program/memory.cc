@@ -9,10 +9,6 @@
 namespace colonnade::program {
 namespace {
 
-bool HasOwnMemory(const Buffer& buffer) {
-  return std::holds_alternative<Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
-}
-
 // Gives `buffer` the lowest place apart from those of `placed`, which is in order of offsets, that must not share its bytes.
 void PlaceLowest(BufferId buffer, const MemoryOrder& order, int64_t alignment, std::vector<BufferId>& placed,
                  MemoryMap& map) {
@@ -49,7 +45,7 @@ MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t al
 
   std::vector<BufferId> step_roots;
   for (const Buffer& buffer : program.buffers) {
-    if (!HasOwnMemory(buffer)) continue;
+    if (!HasMemory(buffer)) continue;
     map.size[buffer.id.value] = buffer.slots == 1 ? size_of(buffer) : buffer.slots * RoundUp(size_of(buffer), alignment);
     if (buffer.lifetime == Lifetime::kStep) {
       step_roots.push_back(buffer.id);

@@ -314,12 +314,18 @@ using Op =
 const char* Name(const Op& op);  // "conv_forward": the word in the Program text and in traces
 
 // The layout of the step scalars, an f64 [3] buffer on each device that the host fills before each step.
-enum StepScalar : int { kLearningRate = 0, kStep = 1, kSeed = 2, kStepScalarCount = 3 };
+struct StepScalar {
+  enum Index : int { kLearningRate = 0, kStep = 1, kSeed = 2, kCount = 3 };
+};
 inline constexpr uint64_t kLargestScalar = (uint64_t{1} << 53) - 1;  // of steps and seeds: a double holds it and all below
 // The layout of a gate.
-enum Gate : int { kIsOpen = 0, kGradientScale = 1, kGateCount = 2 };
+struct Gate {
+  enum Index : int { kIsOpen = 0, kGradientScale = 1, kCount = 2 };
+};
 // The layout of the metrics that SoftmaxCrossEntropyForward writes.
-enum Metric : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabelCount = 3, kMetricCount = 4 };
+struct Metric {
+  enum Index : int { kLossSum = 0, kTop1Hits = 1, kTop5Hits = 2, kLabelCount = 3, kCount = 4 };
+};
 
 }  // namespace colonnade::program
 

@@ -30,8 +30,8 @@ enum class Role {
   kArgmax,   // u8
   kPixels,   // u8
   kLabels,   // i32
-  kScalars,  // f64 [kStepScalarCount]
-  kMetrics,  // f64 [kMetricCount]
+  kScalars,  // f64 [StepScalar::kCount]
+  kMetrics,  // f64 [Metric::kCount]
   kCount,    // f64 [1]
   kFlag,     // i32 [1]
   kSums,     // f64 [groups,2,C]

@@ -23,6 +23,10 @@ int FindPiece(const std::vector<Piece>& pieces, BufferId buffer) {
   return found == pieces.end() ? -1 : static_cast<int>(found - pieces.begin());
 }
 
+bool HasMemory(const Buffer& buffer) {
+  return std::holds_alternative<Root>(buffer.storage) || std::holds_alternative<Bucket>(buffer.storage);
+}
+
 BufferId RootOf(const Program& program, BufferId id) {
   const auto* member = std::get_if<BucketMember>(&program.buffer(id).storage);
   return member == nullptr ? id : member->bucket;

@@ -117,7 +117,9 @@ struct Parameter {
 
 // The first inputs of a Program that lowering makes: images (u8 [N,…,C], which Normalise makes [N,C,…] of, or f32 [N,C,…]),
 // labels (i32 [N], −1 for padding) and the step scalars (f64, StepScalar).
-enum HostInput : int { kImagesInput, kLabelsInput, kScalarsInput };
+struct HostInput {
+  enum Index : int { kImages, kLabels, kScalars };
+};
 inline constexpr const char* kHostInputNames[] = {"images", "labels", "scalars"};
 
 // A global tensor that the host provides before each step, cut into pieces that Load tasks copy in.
@@ -129,10 +131,11 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-// A result that Store tasks copy out each step. kMetrics: of one loss, over the batch, f64 [kMetricCount], from one device;
-// the loss of a step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one device's
-// flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGate: what the updates of
-// all devices obeyed, Gate, f64 [kGateCount], from one device. kGradient: a global tensor, `name` names the parameter.
+// A result that Store tasks copy out each step. kMetrics: of one loss, over the batch, f64 [Metric::kCount], from one
+// device; the loss of a step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one
+// device's flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGate: what the
+// updates of all devices obeyed, Gate, f64 [Gate::kCount], from one device. kGradient: a global tensor, `name` names the
+// parameter.
 struct Output {
   enum class Kind { kMetrics, kFinite, kGate, kGradient };
   Kind kind = Kind::kMetrics;
@@ -171,6 +174,9 @@ struct Program {
   const Task& task(TaskId id) const { return tasks[id.value]; }
   bool operator==(const Program&) const = default;
 };
+
+// Whether a buffer has memory of its own: it is a root or a bucket.
+bool HasMemory(const Buffer& buffer);
 
 // Returns the buffer that holds the memory of `id`: itself, or the bucket of which it is a member.
 BufferId RootOf(const Program& program, BufferId id);

@@ -25,9 +25,6 @@ struct RepresentativeProgram {
   Alike alike;
 };
 
-// Makes one of a whole Program, in which each device stands for itself.
-RepresentativeProgram EachForItself(Program program);
-
 }  // namespace colonnade::program
 
 #endif  // COLONNADE_PROGRAM_REPRESENTATIVE_PROGRAM_H_

@@ -1,5 +1,7 @@
 #include "program/task.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace colonnade::program {
 
 const char* Name(Lane lane) {
@@ -69,6 +71,10 @@ std::string Name(const Task& task) {
     std::string operator()(const Collective& collective) const { return Name(collective.kind); }
   };
   return std::visit(Namer{}, task.what);
+}
+
+std::string Describe(const Task& task) {
+  return absl::StrCat("task ", task.id.value, " (", Name(task), " of ", task.from.layer, ", device ", task.device, ")");
 }
 
 }  // namespace colonnade::program

@@ -55,8 +55,8 @@ struct Compute {
 };
 
 // One side of a transfer between two devices. Uses: the box that is sent (read), then the box that is received (write);
-// either may be absent. Both sides carry the same `message`, start together and end together. Sent and received boxes
-// match in extents and element type; layouts may differ.
+// one of them may be absent, as `sends` and `receives` say. Both sides carry the same `message`, start together and end
+// together. Sent and received boxes match in extents and element type; layouts may differ.
 struct Exchange {
   int32_t message = 0;
   int peer = 0;
@@ -100,7 +100,8 @@ const char* Name(Lane lane);
 const char* Name(Pass pass);
 const char* Name(CollectiveKind kind);
 const char* Name(Access access);
-std::string Name(const Task& task);  // "conv_forward", "exchange", "all_gather": the word of what it does
+std::string Name(const Task& task);      // "conv_forward", "exchange", "all_gather": the word of what it does
+std::string Describe(const Task& task);  // "task 17 (conv_forward of conv1, device 0)", for messages
 
 }  // namespace colonnade::program
 

@@ -88,7 +88,8 @@ class FieldParser {
     Pair("", w.size_h, w.size_w);
     Pair("/", w.stride_h, w.stride_w);
     Pair("+", w.pad_top, w.pad_left);
-    w.pad_bottom = w.pad_top, w.pad_right = w.pad_left;
+    w.pad_bottom = w.pad_top;
+    w.pad_right = w.pad_left;
     if (line_.Accept(":")) Pair("", w.pad_bottom, w.pad_right);
   }
   void Pair(const char* before, int64_t& h, int64_t& w) {

@@ -2,17 +2,15 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "program/quoted.h"
 #include "program/text.h"
 #include "program/text_fields.h"
 #include "program/text_words.h"
 
 namespace colonnade::program {
 namespace {
-
-std::string Quoted(const std::string& text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
 
 // A name as it is where no reader could take it for something else, else quoted.
 std::string Word(const std::string& text) {

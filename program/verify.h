@@ -3,7 +3,6 @@
 #define COLONNADE_PROGRAM_VERIFY_H_
 
 #include "absl/status/status.h"
-#include "program/memory.h"
 #include "program/program.h"
 
 namespace colonnade::program {
@@ -31,10 +30,6 @@ namespace colonnade::program {
 // between each other, and `initialised` is why they can share the memory of step buffers: no step reads what a step before
 // it left there. waits_previous concerns steps of the same Program, which overlap where no other Program's come between.
 absl::Status Verify(const Program& program);
-
-// Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered. Its messages name
-// the rule `placement`, of buffers in memory.
-absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map);
 
 }  // namespace colonnade::program
 

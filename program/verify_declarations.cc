@@ -146,10 +146,10 @@ absl::Status CheckOutputs(const Program& program) {
       }
     }
     if (output.kind == Output::Kind::kMetrics) {
-      RETURN_IF_ERROR(CheckWholePieces(declared, {kMetricCount}, "one sum for each metric"));
+      RETURN_IF_ERROR(CheckWholePieces(declared, {Metric::kCount}, "one sum for each metric"));
       RETURN_IF_ERROR(CheckOnePiece(declared));
     } else if (output.kind == Output::Kind::kGate) {
-      RETURN_IF_ERROR(CheckWholePieces(declared, {kGateCount}, "whether the gate is open, and a factor"));
+      RETURN_IF_ERROR(CheckWholePieces(declared, {Gate::kCount}, "whether the gate is open, and a factor"));
       RETURN_IF_ERROR(CheckOnePiece(declared));
     } else if (output.kind == Output::Kind::kFinite) {
       const int64_t parameters = TrainedCount(program);

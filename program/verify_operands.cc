@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "program/op_traits.h"
+#include "program/product_uses.h"
 #include "program/strides.h"
 #include "program/verify_rules.h"
 
@@ -104,25 +105,27 @@ class OperandCheck {
   }
 
   void operator()(const ConvForward& op) {
-    const size_t y = op.bias ? 3 : 2;
-    if (!Conv(op.window, op.groups, 0, 1, y)) return;
-    if (op.bias) Shaped(2, {Size(1)[0]});
-    MakesSummand(op, y);
+    const ProductUses uses = ForwardUses(op.bias);
+    if (!Conv(op.window, op.groups, uses)) return;
+    FitsBias(uses);
+    MakesSummand(op, uses.y);
   }
-  void operator()(const ConvBackwardData& op) { Conv(op.window, op.groups, 2, 1, 0); }
+  void operator()(const ConvBackwardData& op) { Conv(op.window, op.groups, BackwardDataUses()); }
   void operator()(const ConvBackwardWeights& op) {
-    if (Conv(op.window, op.groups, 0, 2, 1) && op.bias) Shaped(3, {Size(2)[0]});
+    const ProductUses uses = BackwardWeightsUses(op.bias);
+    if (Conv(op.window, op.groups, uses)) FitsBias(uses);
   }
 
   void operator()(const FullyConnectedForward& op) {
-    const size_t y = op.bias ? 3 : 2;
-    if (!FullyConnected(0, 1, y)) return;
-    if (op.bias) Shaped(2, {Size(1)[0]});
-    MakesSummand(op, y);
+    const ProductUses uses = ForwardUses(op.bias);
+    if (!FullyConnected(uses)) return;
+    FitsBias(uses);
+    MakesSummand(op, uses.y);
   }
-  void operator()(const FullyConnectedBackwardData&) { FullyConnected(2, 1, 0); }
+  void operator()(const FullyConnectedBackwardData&) { FullyConnected(BackwardDataUses()); }
   void operator()(const FullyConnectedBackwardWeights& op) {
-    if (FullyConnected(0, 2, 1) && op.bias) Shaped(3, {Size(2)[0]});
+    const ProductUses uses = BackwardWeightsUses(op.bias);
+    if (FullyConnected(uses)) FitsBias(uses);
   }
 
   void operator()(const BiasForward&) {
@@ -164,7 +167,7 @@ class OperandCheck {
     if (!Counts(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
     Channelwise({2}, Size(1)[0]);
     Small("momentum", op.momentum);
-    if (task_.uses.size() == 4) Shaped(3, {kGateCount});
+    if (task_.uses.size() == 4) Shaped(3, {Gate::kCount});
   }
   void operator()(const BatchNormRecall&) {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
@@ -246,7 +249,7 @@ class OperandCheck {
   void operator()(const AverageUpdate& op) {
     Small("decay", op.decay);
     const size_t w = task_.uses.size() - 2;
-    if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {kGateCount});
+    if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {Gate::kCount});
   }
   void operator()(const SquaredNorms& op) {
     const size_t norms = task_.uses.size() - 1;
@@ -254,7 +257,7 @@ class OperandCheck {
     if (Shaped(norms, {MemberCount(0), 2})) AreFactors("counted", op.counted, MemberCount(0));
   }
   void operator()(const UpdateGate& op) {
-    if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {kGateCount}) || !Shaped(2, {Size(0)[0]})) return;
+    if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {Gate::kCount}) || !Shaped(2, {Size(0)[0]})) return;
     for (double number : {op.clip_norm, op.trust, op.weight_decay}) {
       if (!(number >= 0 && std::isfinite(number))) Fail("has the number ", number, "; expected a finite one from 0");
     }
@@ -271,7 +274,7 @@ class OperandCheck {
     for (size_t i = g; i <= g + moments; ++i) {
       if (!AreAlike({g, i + 1})) return;
     }
-    if (is_gated && Shaped(1, {kGateCount})) Shaped(2, {MemberCount(g)});
+    if (is_gated && Shaped(1, {Gate::kCount})) Shaped(2, {MemberCount(g)});
     AreFactors("rates", op.rates, MemberCount(g));
     AreFactors("decays", op.decays, MemberCount(g));
   }
@@ -357,8 +360,8 @@ class OperandCheck {
     if (IsTensor(trait.role)) return TensorFits(i, trait, element);
     const std::optional<DType> type = TypeOf(trait.role);
     if (!type.has_value() || !Types({i}, *type)) return;
-    if (trait.role == Role::kScalars) Shaped(i, {kStepScalarCount});
-    if (trait.role == Role::kMetrics) Shaped(i, {kMetricCount});
+    if (trait.role == Role::kScalars) Shaped(i, {StepScalar::kCount});
+    if (trait.role == Role::kMetrics) Shaped(i, {Metric::kCount});
     if (trait.role == Role::kFlag || trait.role == Role::kCount) Shaped(i, {1});
   }
 
@@ -457,7 +460,8 @@ class OperandCheck {
     return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
   }
 
-  bool Conv(const Window& window, int64_t groups, size_t x, size_t w, size_t y) {
+  bool Conv(const Window& window, int64_t groups, const ProductUses& uses) {
+    const size_t x = uses.x, w = uses.w, y = uses.y;
     if (!Ranked({x, w, y}, 4) || !Windows(window, /*pools=*/false, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
@@ -467,8 +471,13 @@ class OperandCheck {
     return Shaped(w, {Size(y)[1], channels / groups, window.size_h, window.size_w});
   }
 
-  bool FullyConnected(size_t x, size_t w, size_t y) {
+  bool FullyConnected(const ProductUses& uses) {
+    const size_t x = uses.x, w = uses.w, y = uses.y;
     return Ranked({x, w, y}, 2) && Shaped(w, {Size(y)[1], Size(x)[1]}) && Shaped(y, {Size(x)[0], Size(w)[0]});
+  }
+
+  void FitsBias(const ProductUses& uses) {
+    if (uses.bias != ProductUses::kNone) Shaped(uses.bias, {Size(uses.w)[0]});
   }
 
   bool Pool(const Window& window, size_t x, size_t y) {

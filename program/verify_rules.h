@@ -48,7 +48,6 @@ struct Extents {
 };
 Extents ExtentsOf(const Program& program, const BufferUse& use);
 
-std::string Describe(const Task& task);      // task 17 (conv_forward of conv1, device 0)
 std::string Describe(const Buffer& buffer);  // buffer 12 "conv1.y"
 std::string Describe(const Extents& extents);
 

@@ -205,9 +205,9 @@ class RowMaker {
     const int device = plan_.device_at(position);
     if (traits.is_input)
       return program::ToString(
-          ChannelsFirst(program_, PartOnDevice(program_, program::kHostInputNames[program::kImagesInput], device)));
+          ChannelsFirst(program_, PartOnDevice(program_, program::kHostInputNames[program::HostInput::kImages], device)));
     if (traits.is_loss)
-      return program::ToString(PartOnDevice(program_, program::kHostInputNames[program::kLabelsInput], device));
+      return program::ToString(PartOnDevice(program_, program::kHostInputNames[program::HostInput::kLabels], device));
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
     const absl::StatusOr<program::Shape> local = partition::LocalShape(plan_.mesh, shardings_[node].output, global);
     return program::ToString(local.ok() ? *local : global);

@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "program/json_text.h"
 #include "program/nearest_name.h"
+#include "program/quoted.h"
 #include "program/status_macros.h"
 
 namespace colonnade::tools {
@@ -176,7 +177,7 @@ class LayerReader {
   void Append(const Read& all, size_t index, const std::string& path) {
     if (index > 0 && !last_.valid()) return;
     const std::string* const known = NameOf(all[index]);
-    const std::string quoted = known != nullptr ? " " + engine::Quoted(known->substr(0, kLongestName)) : "";
+    const std::string quoted = known != nullptr ? " " + program::Quoted(known->substr(0, kLongestName)) : "";
     std::string name, type;
     JsonFields fields(all[index], path + quoted, status_);
     fields.Text("name", name, true);

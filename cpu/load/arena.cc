@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cpu/alignment.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
@@ -24,9 +26,10 @@ bool GiveBack(char* pages, int64_t bytes) { return madvise(pages, bytes, MADV_DO
 absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
   if (bytes <= 0) return engine::Arena();
   const bool is_large = bytes >= 2 * kHugePage;
-  const int64_t alignment = is_large ? kHugePage : kAlignment;
+  const int64_t alignment = is_large ? kHugePage : kAlignmentBytes;
   // aligned_alloc wants whole alignments; what lies behind the pages that are used is only addresses.
-  const int64_t asked = RoundUp(bytes, alignment), used = RoundUp(bytes, is_large ? ::sysconf(_SC_PAGESIZE) : kAlignment);
+  const int64_t asked = program::RoundUp(bytes, alignment),
+                used = program::RoundUp(bytes, is_large ? ::sysconf(_SC_PAGESIZE) : kAlignmentBytes);
   engine::Arena arena(static_cast<char*>(std::aligned_alloc(alignment, asked)), [](char* data) { std::free(data); });
   if (arena == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", asked, " bytes"));

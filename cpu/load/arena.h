@@ -5,13 +5,9 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/layouts.h"
 #include "engine/loading.h"
 
 namespace colonnade::cpu {
-
-inline constexpr int64_t kAlignment = 64;
-using engine::RoundUp;
 
 // Zero-filled. ResourceExhausted if the machine has not so much. Large arenas ask for huge pages, and take each when it is
 // touched.

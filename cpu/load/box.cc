@@ -1,5 +1,6 @@
 #include "cpu/load/box.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -7,13 +8,13 @@ namespace colonnade::cpu {
 
 using program::Shape;
 
-namespace {
-
 // One loop over a dimension: its extent and the stride of each operand.
-struct Loop {
+struct BoxLoop {
   int64_t extent;
   std::vector<int64_t> strides;
 };
+
+namespace {
 
 // Channels [begin, begin + blocks·width): `blocks` runs of `width` channels, each inside one block of every operand.
 struct ChannelRun {
@@ -42,38 +43,55 @@ std::vector<ChannelRun> CutChannels(absl::Span<const View> operands, int64_t cha
   return runs;
 }
 
-Loop LoopOver(absl::Span<const View> operands, size_t dimension, int64_t extent) {
-  Loop loop{extent, {}};
+BoxLoop LoopOver(absl::Span<const View> operands, size_t dimension, int64_t extent) {
+  BoxLoop loop{extent, {}};
   for (const View& view : operands) loop.strides.push_back(view.strides[dimension]);
   return loop;
 }
 
 // The loops over n, blocks, h, w and channels of a block, in the order in which most operands have them in memory.
-std::vector<Loop> BlockedLoops(absl::Span<const View> operands, const ChannelRun& run) {
+std::vector<BoxLoop> BlockedLoops(absl::Span<const View> operands, const ChannelRun& run) {
   const Shape& shape = operands[0].shape;
   bool plain_memory = false;
-  Loop blocks{run.blocks, {}}, lanes{run.width, {}};
+  BoxLoop blocks{run.blocks, {}}, lanes{run.width, {}};
   for (const View& view : operands) {
     const bool blocked = view.kind == View::Kind::kBlocked;
     plain_memory = plain_memory || (!blocked && view.strides[3] == 1 && view.strides[1] != 1);
     blocks.strides.push_back(blocked ? view.strides[1] : view.strides[1] * run.width);
     lanes.strides.push_back(blocked ? 1 : view.strides[1]);
   }
-  const Loop n = LoopOver(operands, 0, shape[0]), h = LoopOver(operands, 2, shape[2]), w = LoopOver(operands, 3, shape[3]);
+  const BoxLoop n = LoopOver(operands, 0, shape[0]), h = LoopOver(operands, 2, shape[2]),
+                w = LoopOver(operands, 3, shape[3]);
   if (plain_memory) return {n, blocks, h, lanes, w};
   return {n, blocks, h, w, lanes};
 }
 
-bool Continues(const Loop& outer, const Loop& inner) {
+// The loops over all dimensions, where no operand is blocked.
+std::vector<BoxLoop> AffineLoops(absl::Span<const View> operands) {
+  const Shape& shape = operands[0].shape;
+  std::vector<BoxLoop> loops;
+  for (size_t d = 0; d < shape.size(); ++d) loops.push_back(LoopOver(operands, d, shape[d]));
+  if (loops.empty()) loops.push_back({1, std::vector<int64_t>(operands.size(), 1)});
+  return loops;
+}
+
+// Where each operand has the element `index`.
+std::vector<int64_t> OffsetsOf(absl::Span<const View> operands, const Shape& index) {
+  std::vector<int64_t> offsets;
+  for (const View& view : operands) offsets.push_back(OffsetOf(view, index));
+  return offsets;
+}
+
+bool Continues(const BoxLoop& outer, const BoxLoop& inner) {
   for (size_t p = 0; p < outer.strides.size(); ++p) {
     if (outer.strides[p] != inner.strides[p] * inner.extent) return false;
   }
   return true;
 }
 
-std::vector<Loop> Merge(std::vector<Loop> loops) {
-  std::vector<Loop> merged;
-  for (Loop& loop : loops) {
+std::vector<BoxLoop> Merge(std::vector<BoxLoop> loops) {
+  std::vector<BoxLoop> merged;
+  for (BoxLoop& loop : loops) {
     if (loop.extent == 1) continue;
     if (!merged.empty() && Continues(merged.back(), loop)) {
       merged.back() = {merged.back().extent * loop.extent, std::move(loop.strides)};
@@ -90,47 +108,41 @@ std::vector<Loop> Merge(std::vector<Loop> loops) {
 BoxPlan::BoxPlan(absl::Span<const View> operands) : operands_(static_cast<int>(operands.size())) {
   const Shape& shape = operands[0].shape;
   if (program::ElementCount(shape) == 0) return;
-  bool any_blocked = false;
-  for (const View& view : operands) any_blocked = any_blocked || view.kind == View::Kind::kBlocked;
-  const std::vector<ChannelRun> runs = any_blocked ? CutChannels(operands, shape[1]) : std::vector<ChannelRun>{{0, 1, 0}};
-  for (const ChannelRun& run : runs) {
-    std::vector<int64_t> base;
-    for (const View& view : operands) {
-      Shape index(shape.size(), 0);
-      if (any_blocked) index[1] = run.begin;
-      base.push_back(OffsetOf(view, index));
-    }
-    std::vector<Loop> loops;
-    if (any_blocked) {
-      loops = BlockedLoops(operands, run);
-    } else {
-      for (size_t d = 0; d < shape.size(); ++d) loops.push_back(LoopOver(operands, d, shape[d]));
-      if (loops.empty()) loops.push_back({1, std::vector<int64_t>(operands.size(), 1)});
-    }
-    loops = Merge(std::move(loops));
-
-    Loop row = std::move(loops.back());
-    loops.pop_back();
-    const auto add = [&](int64_t count, int64_t size, int64_t skipped) {
-      Segment segment;
-      segment.base = base;
-      for (size_t p = 0; p < operands.size(); ++p) segment.base[p] += skipped * row.strides[p];
-      std::vector<Loop> cut = loops;
-      if (count > 1) {
-        cut.push_back({count, row.strides});
-        for (int64_t& stride : cut.back().strides) stride *= size;
-      }
-      cut.push_back({size, row.strides});
-      for (const Loop& loop : cut) {
-        segment.extents.push_back(loop.extent);
-        segment.strides.insert(segment.strides.end(), loop.strides.begin(), loop.strides.end());
-      }
-      AddSegment(std::move(segment));
-    };
-    const int64_t whole_rows = row.extent / kMaxRow, rest = row.extent % kMaxRow;
-    if (whole_rows > 0) add(whole_rows, kMaxRow, 0);
-    if (rest > 0) add(1, rest, whole_rows * kMaxRow);
+  const auto is_blocked = [](const View& view) { return view.kind == View::Kind::kBlocked; };
+  Shape first(shape.size(), 0);
+  if (std::none_of(operands.begin(), operands.end(), is_blocked)) {
+    AddBox(OffsetsOf(operands, first), Merge(AffineLoops(operands)));
+    return;
   }
+  for (const ChannelRun& run : CutChannels(operands, shape[1])) {
+    first[1] = run.begin;
+    AddBox(OffsetsOf(operands, first), Merge(BlockedLoops(operands, run)));
+  }
+}
+
+void BoxPlan::AddBox(std::vector<int64_t> base, std::vector<BoxLoop> loops) {
+  const BoxLoop row = std::move(loops.back());
+  loops.pop_back();
+  const int64_t whole_rows = row.extent / kMaxRow, rest = row.extent % kMaxRow;
+  if (whole_rows > 0) AddRows(base, loops, row, whole_rows, kMaxRow);
+  for (size_t p = 0; p < base.size(); ++p) base[p] += whole_rows * kMaxRow * row.strides[p];
+  if (rest > 0) AddRows(std::move(base), std::move(loops), row, 1, rest);
+}
+
+void BoxPlan::AddRows(std::vector<int64_t> base, std::vector<BoxLoop> loops, const BoxLoop& row, int64_t count,
+                      int64_t size) {
+  if (count > 1) {
+    loops.push_back({count, row.strides});
+    for (int64_t& stride : loops.back().strides) stride *= size;
+  }
+  loops.push_back({size, row.strides});
+  Segment segment;
+  segment.base = std::move(base);
+  for (const BoxLoop& loop : loops) {
+    segment.extents.push_back(loop.extent);
+    segment.strides.insert(segment.strides.end(), loop.strides.begin(), loop.strides.end());
+  }
+  AddSegment(std::move(segment));
 }
 
 void BoxPlan::AddSegment(Segment segment) {

@@ -26,6 +26,8 @@ struct Row {
   bool contiguous;  // every stride is 1
 };
 
+struct BoxLoop;
+
 class BoxPlan {
  public:
   static constexpr int64_t kMaxRow = 2048;  // elements; longer rows are cut
@@ -59,6 +61,10 @@ class BoxPlan {
   };
   using Cursor = std::array<int64_t, kMaxLoops>;
 
+  // Adds the box that the loops walk from `base` on, whose last one is the rows.
+  void AddBox(std::vector<int64_t> base, std::vector<BoxLoop> loops);
+  // Adds `count` rows of `size` elements, one behind the other, for each turn of `loops`.
+  void AddRows(std::vector<int64_t> base, std::vector<BoxLoop> loops, const BoxLoop& row, int64_t count, int64_t size);
   void AddSegment(Segment segment);
   void Seek(const Segment& segment, int64_t row, Cursor& cursor, int64_t* offset) const;
   void Advance(const Segment& segment, Cursor& cursor, int64_t* offset) const;

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/conv_rows.h"
 #include "cpu/ops/conv_winograd.h"
@@ -58,7 +58,10 @@ class LayoutClasses {
 
   int ClassOf(BufferId id) {
     int at = id.value;
-    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    while (parent_[at] != at) {
+      parent_[at] = parent_[parent_[at]];
+      at = parent_[at];
+    }
     return at;
   }
 
@@ -146,7 +149,7 @@ class Chooser {
       const int64_t bytes = MemoryElements(view) * program::SizeInBytes(view.dtype);
       return {std::move(view), bytes};
     };
-    return engine::LayOut<View>(program_, kAlignment, layout_of, RowMajor);
+    return engine::LayOut<View>(program_, kAlignmentBytes, layout_of, RowMajor);
   }
 
  private:

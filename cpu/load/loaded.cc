@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/alignment.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/prepare.h"
 #include "cpu/status.h"
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<CpuProgram>> CpuProgram::Prepare(Resources& resou
   RETURN_IF_ERROR(resources.books.CheckPersistentTensors(program));
   auto loaded = std::unique_ptr<CpuProgram>(new CpuProgram(resources, program, slots));
   if (absl::Status status = loaded->ChooseAllLayouts(); !status.ok()) return WithContext(status, "layouts");
-  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignment);
+  loaded->memory_.Place(loaded->layouts_.root_bytes, loaded->layouts_.buckets, kAlignmentBytes);
   RETURN_IF_ERROR(loaded->PrepareComputeTasks());
   RETURN_IF_ERROR(loaded->PrepareTransfers());
   for (const Task& task : program.tasks) {
@@ -248,12 +249,13 @@ void CpuProgram::Launch(TaskId task, int64_t step) {
   tasks_[task.value].launched_step = step;
   const Task& what = program_.task(task);
   resources_.devices[what.device]->lane(what.lane).queue->Push(
-      {.handler = this, .task = task.value, .is_wait = false, .step = step});
+      {.kind = Command::Kind::kRunTask, .handler = this, .task = task.value, .step = step});
 }
 
 void CpuProgram::Await(int device, Lane lane, TaskId task, int64_t step) {
   if (!any_launched_ || step < first_step_) return;
-  resources_.devices[device]->lane(lane).queue->Push({.handler = this, .task = task.value, .is_wait = true, .step = step});
+  resources_.devices[device]->lane(lane).queue->Push(
+      {.kind = Command::Kind::kWaitForTask, .handler = this, .task = task.value, .step = step});
 }
 
 void CpuProgram::WaitForTask(int32_t task, int64_t step) { progress_.WaitFor(task, step); }

@@ -11,12 +11,11 @@
 #include <memory>
 #include <optional>
 
+#include "cpu/channel_block.h"
 #include "cpu/onednn.h"
 #include "program/types.h"
 
 namespace colonnade::cpu {
-
-inline constexpr int64_t kChannelBlock = 16;
 
 struct View {
   enum class Kind { kAffine, kBlocked, kOpaque };

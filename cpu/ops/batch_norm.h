@@ -1,7 +1,7 @@
 // Batch normalisation: our own loops, one pass over memory each.
 //
-// A pass is cut into pieces by shapes alone, whatever the number of threads, and partial sums are added in the order of the
-// pieces: devices that compute the same, compute the same bits.
+// A pass is cut into tiles by shapes alone, whatever the number of threads, and partial sums are added in the order of the
+// tiles: devices that compute the same, compute the same bits.
 #ifndef COLONNADE_CPU_BATCH_NORM_H_
 #define COLONNADE_CPU_BATCH_NORM_H_
 

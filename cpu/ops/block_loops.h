@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "cpu/channel_block.h"
+
 namespace colonnade::cpu {
 
 // Some pixels of an image, with one group of its channels, which windows do not leave. Elements are floats, or bfloat16.
@@ -24,7 +26,7 @@ struct FiveChannelLrn {
 
 // Returns how many floats of scratch lrn_backward needs.
 [[gnu::always_inline]] inline std::int64_t LrnScratchFloats(const BlockedPixels& of) {
-  return 2 * of.blocks * of.pixels * 16;
+  return 2 * of.blocks * of.pixels * kChannelBlock;
 }
 
 // How the windows of a max pooling lie over the cells of one axis. Each window has a cell, and its cells are neighbours.
@@ -35,9 +37,9 @@ struct BlockPooling {
   PoolAxis rows, columns;
 
   // Elements of one block of channels: in a row of x, in all of x, in all of y.
-  [[gnu::always_inline]] std::int64_t x_row() const { return columns.cells * 16; }
+  [[gnu::always_inline]] std::int64_t x_row() const { return columns.cells * kChannelBlock; }
   [[gnu::always_inline]] std::int64_t x_plane() const { return rows.cells * x_row(); }
-  [[gnu::always_inline]] std::int64_t y_plane() const { return rows.windows * columns.windows * 16; }
+  [[gnu::always_inline]] std::int64_t y_plane() const { return rows.windows * columns.windows * kChannelBlock; }
 };
 
 struct BlockLoops {

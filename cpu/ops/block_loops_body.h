@@ -6,25 +6,24 @@
 namespace colonnade::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 16;
-
 // Offsets of a vector of a group's channels and of its neighbours before and after; −1 where the group has no neighbour.
-struct Place {
+struct Neighbours {
   std::int64_t at, before, after;
 };
-COLONNADE_VECTOR_INLINE Place PlaceOf(const BlockedPixels& of, std::int64_t block, std::int64_t i, std::int64_t stride) {
+COLONNADE_VECTOR_INLINE Neighbours NeighboursOf(const BlockedPixels& of, std::int64_t block, std::int64_t i,
+                                                std::int64_t stride) {
   const std::int64_t at = block * stride + i;
-  Place place = {at, at - kLanes, at + kLanes};
-  if (i % kBlock == 0) place.before = block == 0 ? -1 : at - stride + kBlock - kLanes;
-  if ((i + kLanes) % kBlock == 0) place.after = block + 1 == of.blocks ? -1 : at + stride - kBlock + kLanes;
-  return place;
+  Neighbours offsets = {at, at - kLanes, at + kLanes};
+  if (i % kChannelBlock == 0) offsets.before = block == 0 ? -1 : at - stride + kChannelBlock - kLanes;
+  if ((i + kLanes) % kChannelBlock == 0) offsets.after = block + 1 == of.blocks ? -1 : at + stride - kChannelBlock + kLanes;
+  return offsets;
 }
 
 // Calls body(block, i) for each vector of the pixels; i is its offset in that block's part of them.
 template <class Body>
 COLONNADE_VECTOR_INLINE void ForVectors(const BlockedPixels& of, const Body& body) {
   for (std::int64_t block = 0; block < of.blocks; ++block) {
-    for (std::int64_t i = 0; i < of.pixels * kBlock; i += kLanes) body(block, i);
+    for (std::int64_t i = 0; i < of.pixels * kChannelBlock; i += kLanes) body(block, i);
   }
 }
 
@@ -52,8 +51,8 @@ struct Scaled {
   Vector x, power, inverse;
 };
 template <class T>
-COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, const Place& place) {
-  const Vector at = LoadOrZero(x, place.at), before = LoadOrZero(x, place.before), after = LoadOrZero(x, place.after);
+COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, const Neighbours& offsets) {
+  const Vector at = LoadOrZero(x, offsets.at), before = LoadOrZero(x, offsets.before), after = LoadOrZero(x, offsets.after);
   const Vector s = lrn.k + lrn.alpha_over_size * SumOfFive(before * before, at * at, after * after);
   const Vector root = 1.0F / SquareRoot(s);
   return {at, root * SquareRoot(root), root * root};
@@ -62,27 +61,27 @@ COLONNADE_VECTOR_INLINE Scaled ScaledAt(const FiveChannelLrn& lrn, const T* x, c
 template <class T>
 void LrnForwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* x, T* y) {
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place place = PlaceOf(of, block, i, of.block_stride);
-    const Scaled scaled = ScaledAt(lrn, x, place);
-    Store(scaled.x * scaled.power, y + place.at);
+    const Neighbours offsets = NeighboursOf(of, block, i, of.block_stride);
+    const Scaled scaled = ScaledAt(lrn, x, offsets);
+    Store(scaled.x * scaled.power, y + offsets.at);
   });
 }
 
 //   dx_c = dy_c · s_c^(−3/4) − 2·alpha·(3/4)/size · x_c · Σ_{c in j's window} dy_j · x_j · s_j^(−7/4)
 template <class T>
 void LrnBackwardOf(const BlockedPixels& of, const FiveChannelLrn& lrn, const T* x, const T* dy, float* scratch, T* dx) {
-  const std::int64_t packed = of.pixels * kBlock;
+  const std::int64_t packed = of.pixels * kChannelBlock;
   float *terms = scratch, *scaled_dy = scratch + of.blocks * packed;
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place place = PlaceOf(of, block, i, of.block_stride);
-    const Scaled scaled = ScaledAt(lrn, x, place);
-    const Vector gradient = LoadOrZero(dy, place.at) * scaled.power;
+    const Neighbours offsets = NeighboursOf(of, block, i, of.block_stride);
+    const Scaled scaled = ScaledAt(lrn, x, offsets);
+    const Vector gradient = LoadOrZero(dy, offsets.at) * scaled.power;
     Store(gradient, scaled_dy + block * packed + i);
     Store(gradient * scaled.inverse * scaled.x, terms + block * packed + i);
   });
   const float factor = 2 * lrn.alpha_over_size * 0.75F;
   ForVectors(of, [&](std::int64_t block, std::int64_t i) COLONNADE_INLINE_LAMBDA {
-    const Place term = PlaceOf(of, block, i, packed);
+    const Neighbours term = NeighboursOf(of, block, i, packed);
     const Vector sum = SumOfFive(LoadOrZero(terms, term.before), LoadOrZero(terms, term.at), LoadOrZero(terms, term.after));
     const std::int64_t at = block * of.block_stride + i;
     Store(LoadOrZero(scaled_dy, term.at) - factor * LoadOrZero(x, at) * sum, dx + at);
@@ -122,15 +121,15 @@ void TakeMaxima(const BlockPooling& of, std::int64_t planes, const std::uint16_t
       const Extent in_rows = CellsOf(rows, p);
       for (std::int64_t q = 0; q < columns.windows; ++q) {
         const Extent in_columns = CellsOf(columns, q);
-        for (std::int64_t lanes = 0; lanes < kBlock; lanes += kLanes, y += kLanes) {
+        for (std::int64_t lanes = 0; lanes < kChannelBlock; lanes += kLanes, y += kLanes) {
           Vector largest;
-          Load(x + (in_rows.begin * columns.cells + in_columns.begin) * kBlock + lanes, largest);
+          Load(x + (in_rows.begin * columns.cells + in_columns.begin) * kChannelBlock + lanes, largest);
           const std::int64_t corner = (p * rows.stride - rows.pad) * columns.size + q * columns.stride - columns.pad;
           Integers places = Integers{} + static_cast<std::int32_t>(in_rows.begin * columns.size + in_columns.begin - corner);
           for (std::int64_t h = in_rows.begin; h < in_rows.end; ++h) {
             for (std::int64_t w = in_columns.begin; w < in_columns.end; ++w) {
               Vector cell;
-              Load(x + (h * columns.cells + w) * kBlock + lanes, cell);
+              Load(x + (h * columns.cells + w) * kChannelBlock + lanes, cell);
               const Integers takes = cell > largest;
               largest = takes ? cell : largest;
               places = takes ? Integers{} + static_cast<std::int32_t>(h * columns.size + w - corner) : places;
@@ -152,13 +151,13 @@ COLONNADE_VECTOR_INLINE void AddGradients(const PoolAxis& columns, std::int64_t 
   for (std::int64_t q = 0; q < columns.windows; ++q) {
     const Extent cells = CellsOf(columns, q);
     const std::int64_t first = q * columns.stride - columns.pad;
-    for (std::int64_t lanes = q * kBlock; lanes < (q + 1) * kBlock; lanes += kLanes) {
+    for (std::int64_t lanes = q * kChannelBlock; lanes < (q + 1) * kChannelBlock; lanes += kLanes) {
       Vector gradient;
       Load(dy + lanes, gradient);
       Integers maximum;
       Load(argmax + lanes, maximum);
       for (std::int64_t w = cells.begin; w < cells.end; ++w) {
-        float* to = sums + w * kBlock + lanes % kBlock;
+        float* to = sums + w * kChannelBlock + lanes % kChannelBlock;
         Vector sum;
         Load(to, sum);
         sum += maximum == static_cast<std::int32_t>(place + w - first) ? gradient : Vector{};
@@ -171,7 +170,7 @@ COLONNADE_VECTOR_INLINE void AddGradients(const PoolAxis& columns, std::int64_t 
 void GiveGradients(const BlockPooling& of, std::int64_t planes, const std::uint8_t* argmax, const std::uint16_t* dy,
                    float* sums, std::uint16_t* dx) {
   const PoolAxis &rows = of.rows, &columns = of.columns;
-  const std::int64_t in_row = columns.cells * kBlock, out_row = columns.windows * kBlock;
+  const std::int64_t in_row = columns.cells * kChannelBlock, out_row = columns.windows * kChannelBlock;
   for (std::int64_t plane = 0; plane < planes; ++plane, argmax += of.y_plane(), dy += of.y_plane()) {
     std::int64_t first = 0;  // of the windows that reach row h
     for (std::int64_t h = 0; h < rows.cells; ++h, dx += in_row) {

@@ -19,7 +19,7 @@ using program::DType;
 namespace {
 
 // A box of a member's operand; of an opaque operand its memory.
-struct Place {
+struct MemberBox {
   int member, use;
   View view;
 };
@@ -30,16 +30,17 @@ struct Sum {
   std::vector<std::pair<int, int>> operands;  // (member, use), of the sources and then of the targets
   SumPlan plan;
 
-  Sum(absl::Span<const Place> from, absl::Span<const Place> to) : dtype(from[0].view.dtype), plan(Views(from), Views(to)) {
-    for (const absl::Span<const Place> places : {from, to}) {
-      for (const Place& place : places) operands.emplace_back(place.member, place.use);
+  Sum(absl::Span<const MemberBox> from, absl::Span<const MemberBox> to)
+      : dtype(from[0].view.dtype), plan(Views(from), Views(to)) {
+    for (const absl::Span<const MemberBox> boxes : {from, to}) {
+      for (const MemberBox& box : boxes) operands.emplace_back(box.member, box.use);
     }
   }
 
  private:
-  static std::vector<View> Views(absl::Span<const Place> places) {
+  static std::vector<View> Views(absl::Span<const MemberBox> boxes) {
     std::vector<View> views;
-    for (const Place& place : places) views.push_back(place.view);
+    for (const MemberBox& box : boxes) views.push_back(box.view);
     return views;
   }
 };
@@ -50,7 +51,7 @@ struct Move {
   int64_t begin, end;
 };
 
-Move AllRows(absl::Span<const Place> from, absl::Span<const Place> to) {
+Move AllRows(absl::Span<const MemberBox> from, absl::Span<const MemberBox> to) {
   auto sum = std::make_shared<const Sum>(from, to);
   const int64_t rows = sum->plan.boxes().rows();
   return {std::move(sum), 0, rows};
@@ -60,8 +61,8 @@ using MovesByMember = std::vector<std::vector<Move>>;
 using MemberData = std::vector<absl::InlinedVector<char*, 4>>;  // by member, then use
 
 // What the members of a transfer share.
-struct Meeting {
-  explicit Meeting(int members) : rendezvous(members), data(members) {}
+struct TransferState {
+  explicit TransferState(int members) : rendezvous(members), data(members) {}
   Rendezvous rendezvous;
   MemberData data;
 };
@@ -69,7 +70,7 @@ struct Meeting {
 void RunCopy(const Move& move, const MemberData& data) {
   const SumPlan& plan = move.sum->plan;
   const int64_t size = program::SizeInBytes(move.sum->dtype);
-  const SumPlan::Operand from = plan.sources()[0], to = plan.targets()[0];
+  const SumPlan::Location from = plan.sources()[0], to = plan.targets()[0];
   const auto at = [&](int i, int64_t offset) {
     const auto [member, use] = move.sum->operands[i];
     return data[member][use] + offset * size;
@@ -90,46 +91,46 @@ void RunMove(const Move& move, const MemberData& data) {
 
 class TransferKernel : public Kernel {
  public:
-  TransferKernel(std::shared_ptr<Meeting> meeting, int member, std::vector<Move> moves)
-      : meeting_(std::move(meeting)), member_(member), moves_(std::move(moves)) {}
+  TransferKernel(std::shared_ptr<TransferState> state, int member, std::vector<Move> moves)
+      : state_(std::move(state)), member_(member), moves_(std::move(moves)) {}
 
-  void Bind(absl::Span<char* const> data, char*) override { meeting_->data[member_].assign(data.begin(), data.end()); }
+  void Bind(absl::Span<char* const> data, char*) override { state_->data[member_].assign(data.begin(), data.end()); }
 
   absl::Status Run(int64_t) override {
-    if (!meeting_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
+    if (!state_->rendezvous.Meet()) return absl::CancelledError("the transfer was broken off");
     // A member that has met must also part, even where a move finds no memory and throws: the others wait for it.
-    const absl::Cleanup part = [this] { meeting_->rendezvous.Part(); };
-    for (const Move& move : moves_) RunMove(move, meeting_->data);
+    const absl::Cleanup part = [this] { state_->rendezvous.Part(); };
+    for (const Move& move : moves_) RunMove(move, state_->data);
     return absl::OkStatus();
   }
 
  private:
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<TransferState> state_;
   int member_;
   std::vector<Move> moves_;
 };
 
 PreparedTransfer MakeTransfer(MovesByMember moves) {
   const int members = static_cast<int>(moves.size());
-  auto meeting = std::make_shared<Meeting>(members);
+  auto state = std::make_shared<TransferState>(members);
   PreparedTransfer transfer;
   for (int m = 0; m < members; ++m) {
-    transfer.kernels.push_back(std::make_unique<TransferKernel>(meeting, m, std::move(moves[m])));
+    transfer.kernels.push_back(std::make_unique<TransferKernel>(state, m, std::move(moves[m])));
   }
-  transfer.rendezvous = std::shared_ptr<Rendezvous>(meeting, &meeting->rendezvous);
+  transfer.rendezvous = std::shared_ptr<Rendezvous>(state, &state->rendezvous);
   return transfer;
 }
 
-Place PlaceOf(absl::Span<const TaskContext> members, const program::OperandBox& box) {
+MemberBox BoxOf(absl::Span<const TaskContext> members, const program::OperandBox& box) {
   View view = Slice(members[box.member].view(box.use), box.region);
   if (view.kind == View::Kind::kOpaque) view = Flat(view);
   return {box.member, box.use, std::move(view)};
 }
 
-std::vector<Place> PlacesOf(absl::Span<const TaskContext> members, absl::Span<const program::OperandBox> boxes) {
-  std::vector<Place> places;
-  for (const program::OperandBox& box : boxes) places.push_back(PlaceOf(members, box));
-  return places;
+std::vector<MemberBox> BoxesOf(absl::Span<const TaskContext> members, absl::Span<const program::OperandBox> boxes) {
+  std::vector<MemberBox> of_members;
+  for (const program::OperandBox& box : boxes) of_members.push_back(BoxOf(members, box));
+  return of_members;
 }
 
 // Each member sums a range of rows.
@@ -144,14 +145,14 @@ MovesByMember MovesOf(absl::Span<const TaskContext> members, const Collective& c
   const int count = static_cast<int>(members.size());
   const auto shape_of = [&](int member, int use) -> const program::Shape& { return members[member].view(use).shape; };
   if (collective.kind == CollectiveKind::kAllReduce || collective.kind == CollectiveKind::kReduce) {
-    std::vector<Place> all;
-    for (int m = 0; m < count; ++m) all.push_back(PlaceOf(members, program::WholeOperand(m, 0, shape_of)));
+    std::vector<MemberBox> all;
+    for (int m = 0; m < count; ++m) all.push_back(BoxOf(members, program::WholeOperand(m, 0, shape_of)));
     const bool to_all = collective.kind == CollectiveKind::kAllReduce;
     return ShareRows(std::make_shared<const Sum>(all, to_all ? all : std::vector{all[collective.root]}), count);
   }
   MovesByMember moves(count);
   for (const program::BoxMove& move : program::MovesOf(collective, count, shape_of)) {
-    moves[move.target.member].push_back(AllRows(PlacesOf(members, move.sources), {PlaceOf(members, move.target)}));
+    moves[move.target.member].push_back(AllRows(BoxesOf(members, move.sources), {BoxOf(members, move.target)}));
   }
   return moves;
 }
@@ -183,8 +184,8 @@ absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> s
     if (opaque && !SameLayout(from_view, to_view)) {
       return absl::InternalError("the sides of an exchange hold it in different layouts of oneDNN");
     }
-    moves[receiver].push_back(AllRows({PlaceOf(sides, program::WholeOperand(1 - receiver, 0, shape_of))},
-                                      {PlaceOf(sides, program::WholeOperand(receiver, to, shape_of))}));
+    moves[receiver].push_back(AllRows({BoxOf(sides, program::WholeOperand(1 - receiver, 0, shape_of))},
+                                      {BoxOf(sides, program::WholeOperand(receiver, to, shape_of))}));
   }
   return MakeTransfer(std::move(moves));
 }

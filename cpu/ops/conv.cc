@@ -10,6 +10,7 @@
 #include "cpu/ops/gemm.h"
 #include "cpu/ops/product.h"
 #include "cpu/ops/staging.h"
+#include "program/product_uses.h"
 
 namespace colonnade::cpu {
 
@@ -66,7 +67,7 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
   return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, TypeOf(DescOf(view)), dnnl::memory::format_tag::goihw);
 }
 
-OperandLayouts Layouts(const TaskContext& context, int64_t groups, const ProductUses& uses) {
+OperandLayouts Layouts(const TaskContext& context, int64_t groups, const program::ProductUses& uses) {
   return {DescOf(context.view(uses.x)), WeightsDesc(context.view(uses.w), groups), DescOf(context.view(uses.y))};
 }
 
@@ -122,7 +123,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
-    const ProductUses uses = ForwardUses(op.bias);
+    const program::ProductUses uses = program::ForwardUses(op.bias);
     const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
     const OperandLayouts have = Layouts(context, op.groups, uses);
     const dnnl::primitive_attr attr = ProductAttributes(op.relu);
@@ -137,7 +138,7 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
-    const ProductUses uses = BackwardDataUses();
+    const program::ProductUses uses = program::BackwardDataUses();
     const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
     const OperandLayouts have = Layouts(context, op.groups, uses);
     return BackwardDataProduct<convolution_backward_data>(
@@ -152,7 +153,7 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     if (IsWrongInBf16(op.window, context)) return NoProductOfTheseShapes();
-    const ProductUses uses = BackwardWeightsUses(op.bias);
+    const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
     const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
     const OperandLayouts have = Layouts(context, op.groups, uses);
     return BackwardWeightsProduct<convolution_backward_weights>(

@@ -5,12 +5,16 @@
 #include <cstring>
 #include <numeric>
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/product_uses.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
+using program::CeilDiv;
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 
@@ -18,7 +22,6 @@ namespace {
 
 constexpr int64_t kMostChannels = 32;  // of a group: with more, oneDNN's kernels are as fast
 constexpr int64_t kLeastColumns = 8;   // of x and y: half of a vector
-constexpr int64_t kRowLanes = 16;      // rows are padded to a multiple of this
 constexpr int64_t kNearBytes = 32768;  // of gradients, that are read again and again: most of the first cache
 
 // Calls body(thread, begin, end) for the images of each thread.
@@ -37,7 +40,7 @@ struct PaddedImages {
 
   PaddedImages(const Shape& image, const Shape& result, const Window& window, int64_t top, int64_t left, int64_t groups)
       : rows(image[2]), columns(image[3]), top(top), left(left) {
-    const int64_t pitch = RoundUp(result[3], kRowLanes) + window.size_w - 1;
+    const int64_t pitch = RoundUp(result[3], kMostLanes) + window.size_w - 1;
     convolution = {.inputs = image[1] / groups,
                    .outputs = result[1] / groups,
                    .rows = result[2],
@@ -50,7 +53,7 @@ struct PaddedImages {
 
   // Floats of one group of one image, and of what may be read beyond it.
   int64_t image_floats() const { return convolution.inputs * convolution.plane; }
-  int64_t floats() const { return RoundUp(image_floats() + kRowLanes, kRowLanes); }
+  int64_t floats() const { return RoundUp(image_floats() + kMostLanes, kMostLanes); }
   // `to`: zeros, but for earlier copies.
   void Copy(const float* image, float* to) const {
     for (int64_t c = 0; c < convolution.inputs; ++c) {
@@ -96,8 +99,8 @@ struct Convolution {
     const RowConvolution& of = padded.convolution;
     tile = EvenPart(of.outputs, loops->outputs);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-    packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignment);
-    image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignment);
+    packed_bytes = RoundUp(groups * weights * static_cast<int64_t>(sizeof(float)), kAlignmentBytes);
+    image_bytes = RoundUp(padded.floats() * static_cast<int64_t>(sizeof(float)), kAlignmentBytes);
   }
 
   int64_t bytes() const { return packed_bytes + threads * image_bytes; }
@@ -159,15 +162,15 @@ struct WeightGradient {
     const RowConvolution& of = padded.convolution;
     tile = EvenPart(of.outputs, loops->accumulators / of.window_columns);
     weights = of.outputs * of.inputs * of.window_rows * of.window_columns;
-    dy_pitch = RoundUp(of.columns, kRowLanes);
+    dy_pitch = RoundUp(of.columns, kMostLanes);
     dy_plane = of.rows * dy_pitch;
     const int64_t tile_bytes = tile * dy_plane * static_cast<int64_t>(sizeof(float));
     near_images = std::clamp<int64_t>(kNearBytes / tile_bytes, 1, CeilDiv(images, threads));
     scratch.x = 0;
-    scratch.dy = near_images * padded.image_floats() + kRowLanes;
+    scratch.dy = near_images * padded.image_floats() + kMostLanes;
     scratch.sums = scratch.dy + (copies_dy() ? near_images * of.outputs * dy_plane : 0);
     scratch.bias = scratch.sums + groups * weights * loops->lanes;
-    scratch.floats = RoundUp(scratch.bias + groups * of.outputs * kRowLanes, kRowLanes);
+    scratch.floats = RoundUp(scratch.bias + groups * of.outputs * kMostLanes, kMostLanes);
   }
 
   bool copies_dy() const { return dy_pitch != padded.convolution.columns; }
@@ -189,7 +192,7 @@ struct WeightGradient {
       gradients = own + scratch.dy;
     }
     loops->add_gradient(of, over, tile, own + scratch.x, gradients, own + scratch.sums + g * weights * loops->lanes);
-    if (bias) AddBias(over, gradients, own + scratch.bias + g * of.outputs * kRowLanes);
+    if (bias) AddBias(over, gradients, own + scratch.bias + g * of.outputs * kMostLanes);
   }
 
   void CopyRows(const float* dy, float* to) const {
@@ -202,7 +205,7 @@ struct WeightGradient {
   void AddBias(const RowGradient& over, const float* dy, float* sums) const {
     for (int64_t i = 0; i < over.images; ++i) {
       for (int64_t k = 0; k < padded.convolution.outputs; ++k) {
-        loops->add_row(dy + i * over.dy_image + k * over.dy_plane, dy_plane, sums + k * kRowLanes);
+        loops->add_row(dy + i * over.dy_image + k * over.dy_plane, dy_plane, sums + k * kMostLanes);
       }
     }
   }
@@ -252,43 +255,46 @@ bool ConvolvesByRows(const Window& window, int64_t groups, const Shape& x, const
 }
 
 PreparedKernel PrepareByRows(const program::ConvForward& op, const TaskContext& context) {
-  const int y = op.bias ? 3 : 2;
-  const PaddedImages padded(context.view(0).shape, context.view(y).shape, op.window, op.window.pad_top, op.window.pad_left,
-                            op.groups);
-  const auto pack = [of = padded.convolution, context](const RunArguments& run, int64_t g, int64_t tile, float* to) {
+  const program::ProductUses uses = program::ForwardUses(op.bias);
+  const PaddedImages padded(context.view(uses.x).shape, context.view(uses.y).shape, op.window, op.window.pad_top,
+                            op.window.pad_left, op.groups);
+  const auto pack = [of = padded.convolution, context, w_use = uses.w](const RunArguments& run, int64_t g, int64_t tile,
+                                                                       float* to) {
     const int64_t window = of.window_rows * of.window_columns;
-    const float* w = DataOf<const float>(run, context, 1) + g * of.outputs * of.inputs * window;
+    const float* w = DataOf<const float>(run, context, w_use) + g * of.outputs * of.inputs * window;
     Pack(of, tile, to, [&](int64_t k, int64_t c, int64_t r, int64_t s) {
       return w[(k * of.inputs + c) * window + r * of.window_columns + s];
     });
   };
-  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, op.relu);
-  return KernelOfConvolution(convolution, context, {.x = 0, .y = y, .bias = op.bias ? 2 : -1}, pack);
+  const Convolution convolution(padded, op.groups, context.view(uses.x).shape[0], context.threads, op.relu);
+  return KernelOfConvolution(convolution, context, {.x = uses.x, .y = uses.y, .bias = uses.bias}, pack);
 }
 
 // dx is the convolution of dy by the weights turned about, with the padding that completes a window.
 PreparedKernel PrepareByRows(const program::ConvBackwardData& op, const TaskContext& context) {
+  constexpr program::ProductUses kUses = program::BackwardDataUses();
   const Window& window = op.window;
-  const PaddedImages padded(context.view(0).shape, context.view(2).shape, window, window.size_h - 1 - window.pad_top,
-                            window.size_w - 1 - window.pad_left, op.groups);
+  const PaddedImages padded(context.view(kUses.y).shape, context.view(kUses.x).shape, window,
+                            window.size_h - 1 - window.pad_top, window.size_w - 1 - window.pad_left, op.groups);
   const auto pack = [of = padded.convolution, context](const RunArguments& run, int64_t g, int64_t tile, float* to) {
     const int64_t taps = of.window_rows * of.window_columns;
-    const float* w = DataOf<const float>(run, context, 1) + g * of.outputs * of.inputs * taps;
+    const float* w = DataOf<const float>(run, context, kUses.w) + g * of.outputs * of.inputs * taps;
     Pack(of, tile, to, [&](int64_t c, int64_t k, int64_t r, int64_t s) {
       return w[(k * of.outputs + c) * taps + taps - 1 - (r * of.window_columns + s)];
     });
   };
-  const Convolution convolution(padded, op.groups, context.view(0).shape[0], context.threads, /*relu=*/false);
-  return KernelOfConvolution(convolution, context, {.x = 0, .y = 2}, pack);
+  const Convolution convolution(padded, op.groups, context.view(kUses.y).shape[0], context.threads, /*relu=*/false);
+  return KernelOfConvolution(convolution, context, {.x = kUses.y, .y = kUses.x}, pack);
 }
 
 PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  const PaddedImages padded(context.view(0).shape, context.view(1).shape, op.window, op.window.pad_top, op.window.pad_left,
-                            op.groups);
-  const WeightGradient gradient(padded, op.groups, context.view(0).shape[0], context.threads, op.bias);
+  const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
+  const PaddedImages padded(context.view(uses.x).shape, context.view(uses.y).shape, op.window, op.window.pad_top,
+                            op.window.pad_left, op.groups);
+  const WeightGradient gradient(padded, op.groups, context.view(uses.x).shape[0], context.threads, op.bias);
   return MakeKernel(
-      [gradient, context](const RunArguments& run) {
-        const float *x = DataOf<const float>(run, context, 0), *dy = DataOf<const float>(run, context, 1);
+      [gradient, context, uses](const RunArguments& run) {
+        const float *x = DataOf<const float>(run, context, uses.x), *dy = DataOf<const float>(run, context, uses.y);
         float* all = reinterpret_cast<float*>(run.workspace);
         ForImages(context.threads, gradient.images, [&](int64_t thread, int64_t begin, int64_t end) {
           float* own = all + thread * gradient.scratch.floats;
@@ -298,11 +304,11 @@ PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskC
             for (int64_t g = 0; g < gradient.groups; ++g) gradient.AddImages(x, dy, n, count, g, own);
           }
         });
-        const int64_t outputs = context.view(1).shape[1];
-        float* dw = DataOf<float>(run, context, 2);
+        const int64_t outputs = context.view(uses.y).shape[1];
+        float* dw = DataOf<float>(run, context, uses.w);
         ParallelFor(context.threads, outputs, [&](int64_t begin, int64_t end) { gradient.Write(all, begin, end, dw); });
         for (int64_t k = 0; gradient.bias && k < outputs; ++k) {
-          DataOf<float>(run, context, 3)[k] = gradient.Total(all, gradient.scratch.bias, k, kRowLanes);
+          DataOf<float>(run, context, uses.bias)[k] = gradient.Total(all, gradient.scratch.bias, k, kMostLanes);
         }
         return absl::OkStatus();
       },

@@ -4,14 +4,17 @@
 #include <array>
 
 #include "cpu/about.h"
-#include "cpu/load/arena.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/winograd_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/product_uses.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
+using program::CeilDiv;
 using program::DType;
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 
@@ -460,36 +463,40 @@ bool ConvolvesByWinograd(const Window& window, int64_t groups, DType dtype, cons
 bool HasTilesForWinograd(const Shape& y, int threads) { return y[0] * TilesOfImage<float>(y) >= kLeastTiles * threads; }
 
 PreparedKernel PrepareByWinograd(const program::ConvForward& op, const TaskContext& context) {
-  const View &x = context.view(0), &y = context.view(op.bias ? 3 : 2);
+  const program::ProductUses uses = program::ForwardUses(op.bias);
+  const View &x = context.view(uses.x), &y = context.view(uses.y);
   return WithFactor(op, x, y, [&]<class Factor>(Factor) {
     const TiledConvolution<Factor> convolution(x, y, Group(x, y, op.groups, op.window, kTileSize<Factor>), op.window.pad_top,
                                                op.window.pad_left, context.threads, op.relu,
                                                /*turned=*/false);
-    return KernelOfTiles(convolution, context, op.bias ? 2 : -1, op.bias ? 3 : 2);
+    return KernelOfTiles(convolution, context, uses.bias, uses.y);
   });
 }
 
 // dx is the convolution of dy by the weights turned about, with the padding that completes a window.
 PreparedKernel PrepareByWinograd(const program::ConvBackwardData& op, const TaskContext& context) {
-  const View &dy = context.view(0), &dx = context.view(2);
+  constexpr program::ProductUses kUses = program::BackwardDataUses();
+  const View &dy = context.view(kUses.y), &dx = context.view(kUses.x);
   const Window& window = op.window;
   return WithFactor(op, dx, dy, [&]<class Factor>(Factor) {
     const TiledConvolution<Factor> convolution(dy, dx, Group(dy, dx, op.groups, window, kTileSize<Factor>),
                                                window.size_h - 1 - window.pad_top, window.size_w - 1 - window.pad_left,
                                                context.threads, /*relu=*/false, /*turned=*/true);
-    return KernelOfTiles(convolution, context, -1, 2);
+    return KernelOfTiles(convolution, context, kUses.kNone, kUses.x);
   });
 }
 
 PreparedKernel PrepareByWinograd(const program::ConvBackwardWeights& op, const TaskContext& context) {
-  const View &x = context.view(0), &y = context.view(1);
+  const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
+  const View &x = context.view(uses.x), &y = context.view(uses.y);
   return WithFactor(op, x, y, [&]<class Factor>(Factor) {
     const TiledGradient<Factor> gradient(x, y, Group(x, y, op.groups, op.window, kTileSize<Factor>), op.window, op.bias,
                                          context.threads);
     return MakeKernel(
-        [gradient, context](const RunArguments& run) {
-          gradient.Run(BytesOf(run, context, 0), BytesOf(run, context, 1), reinterpret_cast<float*>(run.workspace),
-                       DataOf<float>(run, context, 2), gradient.bias ? DataOf<float>(run, context, 3) : nullptr);
+        [gradient, context, uses](const RunArguments& run) {
+          gradient.Run(BytesOf(run, context, uses.x), BytesOf(run, context, uses.y), reinterpret_cast<float*>(run.workspace),
+                       DataOf<float>(run, context, uses.w),
+                       gradient.bias ? DataOf<float>(run, context, uses.bias) : nullptr);
           return absl::OkStatus();
         },
         gradient.floats() * static_cast<int64_t>(sizeof(float)));

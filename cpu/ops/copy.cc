@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
@@ -50,7 +49,7 @@ void ConvertRowRange(const BoxPlan& plan, int64_t begin, int64_t end, int from_o
   });
 }
 
-// A copy between two affine or blocked views of equal element count, whose shapes match in row-major order.
+// A copy between two affine or blocked views of equal element count and type, whose shapes match in row-major order.
 PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, const View& to) {
   const int threads = context.threads;
   const int64_t size = SizeInBytes(from.dtype);
@@ -64,7 +63,7 @@ PreparedKernel PrepareBoxCopy(const TaskContext& context, const View& from, cons
     });
   }
   const View dense_from = RowMajor(from.dtype, from.shape), dense_to = RowMajor(to.dtype, to.shape);
-  const int64_t bytes = from.dtype == to.dtype ? MemoryElements(dense_from) * size : 0;
+  const int64_t bytes = MemoryElements(dense_from) * size;
   context.added_reorders->push_back({context.task.id, "flatten through row-major memory", 2 * bytes});
   return MakeKernel(
       [gather = BoxPlan({from, dense_from}), scatter = BoxPlan({dense_to, to}), threads, size](const RunArguments& run) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
@@ -258,8 +257,9 @@ PreparedKernel PrepareDropout(T, const program::Dropout& op, const TaskContext& 
   return MakeKernel([plan = BoxPlan({context.view(1), context.view(2), index}), op, scalars_offset,
                      threads = context.threads](const RunArguments& run) {
     const double* scalars = run.as<const double>(0) + scalars_offset;
-    const program::RandomStream stream(static_cast<uint64_t>(scalars[program::kSeed]), program::RandomPurpose::kDropout,
-                                       op.stream, static_cast<uint64_t>(scalars[program::kStep]));
+    const program::RandomStream stream(static_cast<uint64_t>(scalars[program::StepScalar::kSeed]),
+                                       program::RandomPurpose::kDropout, op.stream,
+                                       static_cast<uint64_t>(scalars[program::StepScalar::kStep]));
     plan.ForAllRows(threads, [&](const Row& row) {
       const T* x = run.as<T>(1) + row.offset[0];
       T* y = run.as<T>(2) + row.offset[1];

@@ -5,6 +5,7 @@
 #include "cpu/ops/choose.h"
 #include "cpu/ops/product.h"
 #include "cpu/ops/staging.h"
+#include "program/product_uses.h"
 
 namespace colonnade::cpu {
 
@@ -30,7 +31,7 @@ typename Backward::primitive_desc BackwardDesc(const OperandLayouts& l, const dn
   return DescribeBackward<Backward>(engine, forward, UserScratchpad(), operands...);
 }
 
-OperandLayouts Layouts(const TaskContext& context, const ProductUses& uses) {
+OperandLayouts Layouts(const TaskContext& context, const program::ProductUses& uses) {
   return {DescOf(context.view(uses.x)), DescOf(context.view(uses.w)), DescOf(context.view(uses.y))};
 }
 
@@ -38,7 +39,7 @@ OperandLayouts Layouts(const TaskContext& context, const ProductUses& uses) {
 
 PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [&op](const TaskContext& context) -> PreparedKernel {
-    const ProductUses uses = ForwardUses(op.bias);
+    const program::ProductUses uses = program::ForwardUses(op.bias);
     const MemoryDesc bias = BiasDesc(context, uses);
     const dnnl::primitive_attr attr = ProductAttributes(op.relu);
     const OperandLayouts have = Layouts(context, uses);
@@ -50,7 +51,7 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
 
 PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [](const TaskContext& context) -> PreparedKernel {
-    const ProductUses uses = BackwardDataUses();
+    const program::ProductUses uses = program::BackwardDataUses();
     const OperandLayouts have = Layouts(context, uses);
     return BackwardDataProduct<inner_product_backward_data>(
         context, uses, have, FirstOptimized(have, [&](const OperandLayouts& l) {
@@ -61,7 +62,7 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskCon
 
 PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
-    const ProductUses uses = BackwardWeightsUses(op.bias);
+    const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
     const MemoryDesc bias = BiasDesc(context, uses);
     const OperandLayouts have = Layouts(context, uses);
     return BackwardWeightsProduct<inner_product_backward_weights>(

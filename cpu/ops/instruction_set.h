@@ -2,8 +2,6 @@
 #ifndef COLONNADE_CPU_INSTRUCTION_SET_H_
 #define COLONNADE_CPU_INSTRUCTION_SET_H_
 
-#include <vector>
-
 namespace colonnade::cpu {
 
 #if defined(__x86_64__)
@@ -20,15 +18,6 @@ inline bool HasAvx2() { return false; }
 template <class Loops>
 const Loops* WidestOf(const Loops* avx512, const Loops* avx2) {
   return HasAvx512() ? avx512 : HasAvx2() ? avx2 : nullptr;
-}
-
-// Returns all loops that it can run, the widest last.
-template <class Loops>
-std::vector<const Loops*> AllOf(const Loops* avx512, const Loops* avx2) {
-  std::vector<const Loops*> loops;
-  if (HasAvx2()) loops.push_back(avx2);
-  if (HasAvx512()) loops.push_back(avx512);
-  return loops;
 }
 
 }  // namespace colonnade::cpu

@@ -7,12 +7,13 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
-namespace {
+using program::CeilDiv;
 
-constexpr int64_t kTileLanes = kChannelBlock;
+namespace {
 
 // Dense tensors [n,C,…] of one layout, in tiles of rows of 16 neighbours in memory: the channels of one position where these
 // are neighbours, as in blocked images and matrices; else 16 positions, and a row for each channel. Lanes that a tile has
@@ -20,34 +21,34 @@ constexpr int64_t kTileLanes = kChannelBlock;
 struct NormTiles {
   int64_t samples, channels, positions;
   bool of_channels;  // lanes are channels
-  int64_t rows, tiles_of_sample, pieces;
+  int64_t rows, tiles_of_sample, ranges;
 
   explicit NormTiles(const View& x)
       : samples(x.shape[0]),
         channels(x.shape[1]),
         positions(program::ElementCount(x.shape) / std::max<int64_t>(x.shape[0] * x.shape[1], 1)),
         of_channels(x.kind == View::Kind::kBlocked || positions == 1),
-        rows(of_channels ? CeilDiv(channels, kTileLanes) : channels),
-        tiles_of_sample(of_channels ? positions : CeilDiv(positions, kTileLanes)),
-        pieces(std::clamp<int64_t>(count() * elements() / kPieceElements, 1, std::clamp<int64_t>(count(), 1, kMostPieces))) {
+        rows(of_channels ? CeilDiv(channels, kChannelBlock) : channels),
+        tiles_of_sample(of_channels ? positions : CeilDiv(positions, kChannelBlock)),
+        ranges(std::clamp<int64_t>(count() * elements() / kRangeElements, 1, std::clamp<int64_t>(count(), 1, kMostRanges))) {
   }
 
   int64_t count() const { return samples * tiles_of_sample; }
-  int64_t elements() const { return rows * kTileLanes; }
+  int64_t elements() const { return rows * kChannelBlock; }
   // The first position of a tile in its sample, and how many it has.
-  int64_t FirstOf(int64_t tile) const { return tile % tiles_of_sample * (of_channels ? 1 : kTileLanes); }
-  int64_t PositionsOf(int64_t tile) const { return of_channels ? 1 : std::min(kTileLanes, positions - FirstOf(tile)); }
+  int64_t FirstOf(int64_t tile) const { return tile % tiles_of_sample * (of_channels ? 1 : kChannelBlock); }
+  int64_t PositionsOf(int64_t tile) const { return of_channels ? 1 : std::min(kChannelBlock, positions - FirstOf(tile)); }
   // Lanes of a row that are in the tensor, and where they lie.
   int64_t LanesOf(int64_t tile, int64_t row) const {
-    return of_channels ? std::min(kTileLanes, channels - row * kTileLanes) : PositionsOf(tile);
+    return of_channels ? std::min(kChannelBlock, channels - row * kChannelBlock) : PositionsOf(tile);
   }
   int64_t OffsetOf(int64_t tile, int64_t row) const {
     const int64_t sample = tile / tiles_of_sample * channels * positions, first = FirstOf(tile);
-    return sample + (of_channels ? (row * positions + first) * kTileLanes : row * positions + first);
+    return sample + (of_channels ? (row * positions + first) * kChannelBlock : row * positions + first);
   }
 
  private:
-  static constexpr int64_t kPieceElements = 16384, kMostPieces = 64;
+  static constexpr int64_t kRangeElements = 16384, kMostRanges = 64;
 };
 
 template <class T>
@@ -55,8 +56,8 @@ void ReadTile(const NormTiles& of, int64_t tile, const T* from, float* to) {
   for (int64_t r = 0; r < of.rows; ++r) {
     const T* row = from + of.OffsetOf(tile, r);
     const int64_t lanes = of.LanesOf(tile, r);
-    for (int64_t l = 0; l < lanes; ++l) to[r * kTileLanes + l] = row[l];
-    for (int64_t l = lanes; l < kTileLanes; ++l) to[r * kTileLanes + l] = 0;
+    for (int64_t l = 0; l < lanes; ++l) to[r * kChannelBlock + l] = row[l];
+    for (int64_t l = lanes; l < kChannelBlock; ++l) to[r * kChannelBlock + l] = 0;
   }
 }
 
@@ -64,25 +65,25 @@ template <class T>
 void WriteTile(const NormTiles& of, int64_t tile, const float* from, T* to) {
   for (int64_t r = 0; r < of.rows; ++r) {
     T* row = to + of.OffsetOf(tile, r);
-    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) Put(from[r * kTileLanes + l], row[l]);
+    for (int64_t l = 0; l < of.LanesOf(tile, r); ++l) Put(from[r * kChannelBlock + l], row[l]);
   }
 }
 
 // A number of each channel, where a tile has that channel.
 void SpreadChannels(const NormTiles& of, const float* channels, float* tile) {
   for (int64_t i = 0; i < of.elements(); ++i) {
-    const int64_t c = of.of_channels ? i : i / kTileLanes;
+    const int64_t c = of.of_channels ? i : i / kChannelBlock;
     tile[i] = c < of.channels ? channels[c] : 0;
   }
 }
 
 // Mean and 1/deviation of the position of each lane.
 struct TileMoments {
-  alignas(64) double mean[kTileLanes] = {};
-  alignas(64) float rstd[kTileLanes] = {};
+  alignas(64) double mean[kChannelBlock] = {};
+  alignas(64) float rstd[kChannelBlock] = {};
 };
 struct TileSums {
-  alignas(64) double of[kTileLanes] = {};
+  alignas(64) double of[kChannelBlock] = {};
 
   // From sums of lanes to means over the channels of their positions.
   void Finish(const NormTiles& tiles) {
@@ -94,7 +95,7 @@ struct TileSums {
 
 void ReadMoments(const NormTiles& of, int64_t tile, const float* moments, TileMoments& to) {
   const float* first = moments + tile / of.tiles_of_sample * 3 * of.positions + of.FirstOf(tile);
-  for (int64_t l = 0; l < kTileLanes; ++l) {
+  for (int64_t l = 0; l < kChannelBlock; ++l) {
     const int64_t at = of.of_channels ? 0 : l;
     const bool is_there = at < of.PositionsOf(tile);
     to.mean[l] = is_there ? double{first[at]} + first[of.positions + at] : 0;
@@ -115,35 +116,35 @@ void WriteMoments(const NormTiles& of, int64_t tile, const TileMoments& from, fl
 // What the loops below do to the `size` elements of a tile.
 COLONNADE_VECTOR_CLONES
 void AddUp(const float* a, int64_t size, TileSums& sums) {
-  for (int64_t i = 0; i < size; i += kTileLanes) {
+  for (int64_t i = 0; i < size; i += kChannelBlock) {
 #pragma omp simd
-    for (int64_t l = 0; l < kTileLanes; ++l) sums.of[l] += a[i + l];
+    for (int64_t l = 0; l < kChannelBlock; ++l) sums.of[l] += a[i + l];
   }
 }
 
 COLONNADE_VECTOR_CLONES
 void AddUpProducts(const float* a, const float* b, int64_t size, TileSums& sums) {
-  for (int64_t i = 0; i < size; i += kTileLanes) {
+  for (int64_t i = 0; i < size; i += kChannelBlock) {
 #pragma omp simd
-    for (int64_t l = 0; l < kTileLanes; ++l) sums.of[l] += double{a[i + l]} * b[i + l];
+    for (int64_t l = 0; l < kChannelBlock; ++l) sums.of[l] += double{a[i + l]} * b[i + l];
   }
 }
 
 // x − mean
 COLONNADE_VECTOR_CLONES
 void Centre(const TileMoments& moments, int64_t size, float* x) {
-  for (int64_t i = 0; i < size; i += kTileLanes) {
+  for (int64_t i = 0; i < size; i += kChannelBlock) {
 #pragma omp simd
-    for (int64_t l = 0; l < kTileLanes; ++l) x[i + l] = static_cast<float>(x[i + l] - moments.mean[l]);
+    for (int64_t l = 0; l < kChannelBlock; ++l) x[i + l] = static_cast<float>(x[i + l] - moments.mean[l]);
   }
 }
 
 // (x − mean)·rstd of what is centred
 COLONNADE_VECTOR_CLONES
 void Scale(const TileMoments& moments, int64_t size, float* x) {
-  for (int64_t i = 0; i < size; i += kTileLanes) {
+  for (int64_t i = 0; i < size; i += kChannelBlock) {
 #pragma omp simd
-    for (int64_t l = 0; l < kTileLanes; ++l) x[i + l] *= moments.rstd[l];
+    for (int64_t l = 0; l < kChannelBlock; ++l) x[i + l] *= moments.rstd[l];
   }
 }
 
@@ -162,14 +163,14 @@ void MultiplyBy(const float* w, int64_t size, float* x) {
 COLONNADE_VECTOR_CLONES
 void ToGradient(const TileMoments& moments, const TileSums& mean, const TileSums& mean_of_products, const float* x,
                 int64_t size, float* g) {
-  alignas(64) float means[kTileLanes], slopes[kTileLanes];
-  for (int64_t l = 0; l < kTileLanes; ++l) {
+  alignas(64) float means[kChannelBlock], slopes[kChannelBlock];
+  for (int64_t l = 0; l < kChannelBlock; ++l) {
     means[l] = static_cast<float>(mean.of[l]);
     slopes[l] = static_cast<float>(mean_of_products.of[l]);
   }
-  for (int64_t i = 0; i < size; i += kTileLanes) {
+  for (int64_t i = 0; i < size; i += kChannelBlock) {
 #pragma omp simd
-    for (int64_t l = 0; l < kTileLanes; ++l) {
+    for (int64_t l = 0; l < kChannelBlock; ++l) {
       g[i + l] = moments.rstd[l] * (g[i + l] - (means[l] + x[i + l] * slopes[l]));
     }
   }
@@ -189,12 +190,12 @@ void ForwardTile(const NormTiles& of, double epsilon, const float* w, const floa
   TileSums sums, squares;
   AddUp(x, size, sums);
   sums.Finish(of);
-  std::copy_n(sums.of, kTileLanes, moments.mean);
+  std::copy_n(sums.of, kChannelBlock, moments.mean);
   Centre(moments, size, x);
   if (of.of_channels) std::fill(x + of.channels, x + size, 0.0f);
   AddUpProducts(x, x, size, squares);
   squares.Finish(of);
-  for (int64_t l = 0; l < kTileLanes; ++l) moments.rstd[l] = static_cast<float>(1 / std::sqrt(squares.of[l] + epsilon));
+  for (int64_t l = 0; l < kChannelBlock; ++l) moments.rstd[l] = static_cast<float>(1 / std::sqrt(squares.of[l] + epsilon));
   Scale(moments, size, x);
   MultiplyAndAdd(w, b, size, x);
 }
@@ -213,22 +214,22 @@ void BackwardTile(const NormTiles& of, const TileMoments& moments, const float* 
   ToGradient(moments, sums, products, x, size, dy);
 }
 
-// The sums of a channel in all pieces, `stride` doubles apart, in their order.
-double SumOfPieces(const NormTiles& of, const double* first_piece, int64_t stride, int64_t channel) {
-  const int64_t lanes = of.of_channels ? 1 : kTileLanes;
+// The sums of a channel in all ranges, `stride` doubles apart, in their order.
+double SumOfRanges(const NormTiles& of, const double* first_range, int64_t stride, int64_t channel) {
+  const int64_t lanes = of.of_channels ? 1 : kChannelBlock;
   double sum = 0;
-  for (int64_t piece = 0; piece < of.pieces; ++piece) {
-    for (int64_t l = 0; l < lanes; ++l) sum += first_piece[piece * stride + channel * lanes + l];
+  for (int64_t range = 0; range < of.ranges; ++range) {
+    for (int64_t l = 0; l < lanes; ++l) sum += first_range[range * stride + channel * lanes + l];
   }
   return sum;
 }
 
-// Calls body(piece, its first tile, the end of them) for each piece of the tiles.
+// Calls body(range, its first tile, the end of them) for each range of the tiles.
 template <class Body>
-void ForNormPieces(const NormTiles& of, int threads, const Body& body) {
-  ParallelFor(threads, of.pieces, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      body(piece, of.count() * piece / of.pieces, of.count() * (piece + 1) / of.pieces);
+void ForRangesOfTiles(const NormTiles& of, int threads, const Body& body) {
+  ParallelFor(threads, of.ranges, [&](int64_t begin, int64_t end) {
+    for (int64_t range = begin; range < end; ++range) {
+      body(range, of.count() * range / of.ranges, of.count() * (range + 1) / of.ranges);
     }
   });
 }
@@ -238,18 +239,10 @@ int64_t TileBytes(const NormTiles& tiles, int64_t count) {
   return count * tiles.elements() * static_cast<int64_t>(sizeof(T));
 }
 
-// What prepare(T(), context) makes of dense operands, with T the element type of x.
-template <class Prepare>
-PreparedKernel PrepareOf(const TaskContext& outer, const Prepare& prepare) {
-  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
-    return WithElement(context.view(0).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
-  });
-}
-
 }  // namespace
 
 PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& outer) {
-  return PrepareOf(outer, [&op]<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return MakeKernel(
         [op, tiles, context](const RunArguments& run) {
@@ -257,8 +250,8 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
           float *b = w + tiles.elements(), *scratch = b + tiles.elements();
           SpreadChannels(tiles, DataOf<const float>(run, context, 1), w);
           SpreadChannels(tiles, DataOf<const float>(run, context, 2), b);
-          ForNormPieces(tiles, context.threads, [&](int64_t piece, int64_t begin, int64_t end) {
-            float* x = scratch + piece * tiles.elements();
+          ForRangesOfTiles(tiles, context.threads, [&](int64_t range, int64_t begin, int64_t end) {
+            float* x = scratch + range * tiles.elements();
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
               ReadTile(tiles, tile, DataOf<const T>(run, context, 0), x);
@@ -269,19 +262,19 @@ PreparedKernel Prepare(const program::LayerNormForward& op, const TaskContext& o
           });
           return absl::OkStatus();
         },
-        TileBytes<float>(tiles, 2 + tiles.pieces));
+        TileBytes<float>(tiles, 2 + tiles.ranges));
   });
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext& outer) {
-  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     return MakeKernel(
         [tiles, context](const RunArguments& run) {
           auto* w = reinterpret_cast<float*>(run.workspace);
           SpreadChannels(tiles, DataOf<const float>(run, context, 3), w);
-          ForNormPieces(tiles, context.threads, [&](int64_t piece, int64_t begin, int64_t end) {
-            float *x = w + (1 + 2 * piece) * tiles.elements(), *dy = x + tiles.elements();
+          ForRangesOfTiles(tiles, context.threads, [&](int64_t range, int64_t begin, int64_t end) {
+            float *x = w + (1 + 2 * range) * tiles.elements(), *dy = x + tiles.elements();
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
               ReadTile(tiles, tile, DataOf<const T>(run, context, 0), x);
@@ -293,21 +286,21 @@ PreparedKernel Prepare(const program::LayerNormBackwardData&, const TaskContext&
           });
           return absl::OkStatus();
         },
-        TileBytes<float>(tiles, 1 + 2 * tiles.pieces));
+        TileBytes<float>(tiles, 1 + 2 * tiles.ranges));
   });
 }
 
 PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskContext& outer) {
-  return PrepareOf(outer, []<class T>(T, const TaskContext& context) {
+  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
     const NormTiles tiles(context.view(0));
     const int64_t size = tiles.elements();
     return MakeKernel(
         [tiles, size, context](const RunArguments& run) {
-          auto* sums = reinterpret_cast<double*>(run.workspace);  // dw and db of each piece
-          auto* scratch = reinterpret_cast<float*>(sums + 2 * size * tiles.pieces);
-          ForNormPieces(tiles, context.threads, [&](int64_t piece, int64_t begin, int64_t end) {
-            double *dw = sums + 2 * size * piece, *db = dw + size;
-            float *x = scratch + 2 * size * piece, *dy = x + size;
+          auto* sums = reinterpret_cast<double*>(run.workspace);  // dw and db of each range
+          auto* scratch = reinterpret_cast<float*>(sums + 2 * size * tiles.ranges);
+          ForRangesOfTiles(tiles, context.threads, [&](int64_t range, int64_t begin, int64_t end) {
+            double *dw = sums + 2 * size * range, *db = dw + size;
+            float *x = scratch + 2 * size * range, *dy = x + size;
             std::fill_n(dw, 2 * size, 0.0);
             for (int64_t tile = begin; tile < end; ++tile) {
               TileMoments moments;
@@ -321,12 +314,12 @@ PreparedKernel Prepare(const program::LayerNormBackwardWeights&, const TaskConte
           });
           float *dw = DataOf<float>(run, context, 3), *db = DataOf<float>(run, context, 4);
           for (int64_t c = 0; c < tiles.channels; ++c) {
-            dw[c] = static_cast<float>(SumOfPieces(tiles, sums, 2 * size, c));
-            db[c] = static_cast<float>(SumOfPieces(tiles, sums + size, 2 * size, c));
+            dw[c] = static_cast<float>(SumOfRanges(tiles, sums, 2 * size, c));
+            db[c] = static_cast<float>(SumOfRanges(tiles, sums + size, 2 * size, c));
           }
           return absl::OkStatus();
         },
-        TileBytes<double>(tiles, 2 * tiles.pieces) + TileBytes<float>(tiles, 2 * tiles.pieces));
+        TileBytes<double>(tiles, 2 * tiles.ranges) + TileBytes<float>(tiles, 2 * tiles.ranges));
   });
 }
 

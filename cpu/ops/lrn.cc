@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/block_loops.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
@@ -13,16 +13,19 @@
 
 namespace colonnade::cpu {
 
+using program::CeilDiv;
+using program::RoundUp;
+
 namespace {
 
-struct Normalisation {
+struct LrnFormula {
   int64_t half, groups;  // windows reach `half` channels to either side
   float alpha_over_size, beta, k;
 };
 
 // The window is cut to its group of the `channels`, so that scratch does not grow with it.
 template <class Op>
-Normalisation NormalisationOf(const Op& op, int64_t channels) {
+LrnFormula FormulaOf(const Op& op, int64_t channels) {
   return {std::min(op.size / 2, channels / op.groups - 1), op.groups,
           static_cast<float>(op.alpha / static_cast<double>(op.size)), static_cast<float>(op.beta),
           static_cast<float>(op.k)};
@@ -43,13 +46,13 @@ struct Tiles {
         pixels(view.shape[2] * view.shape[3]),
         width(view.kind == View::Kind::kBlocked ? 1 : std::min(kLongestRun, pixels)),
         lines(view.kind == View::Kind::kBlocked ? std::clamp<int64_t>(kBlockedTileFloats / channels, 1, pixels) : 1),
-        tiles_per_image(program::CeilDiv(pixels, width * lines)),
+        tiles_per_image(CeilDiv(pixels, width * lines)),
         blocked(view.kind == View::Kind::kBlocked) {}
 
   int64_t line() const { return channels * width; }  // elements
   int64_t elements() const { return line() * lines; }
   // A line with `half` channels of zeros before each group and after the last.
-  int64_t padded_line(const Normalisation& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
+  int64_t padded_line(const LrnFormula& lrn) const { return (channels + lrn.half * (lrn.groups + 1)) * width; }
 
   int64_t FirstPixel(int64_t tile) const { return tile % tiles_per_image * width * lines; }  // of its image
   int64_t PixelCount(int64_t tile) const { return std::min(width * lines, pixels - FirstPixel(tile)); }
@@ -87,7 +90,7 @@ COLONNADE_INLINE void SumShifted(const float* __restrict from, int64_t shifts, i
 }
 
 // sums[c] = Σ a[j]·b[j] over the window of c, in channel order. `padded` is scratch whose padding is 0.
-COLONNADE_INLINE void SumWindows(const Normalisation& lrn, const Tiles& t, const float* a, const float* b, float* padded,
+COLONNADE_INLINE void SumWindows(const LrnFormula& lrn, const Tiles& t, const float* a, const float* b, float* padded,
                                  float* sums) {
   const int64_t group = t.line() / lrn.groups, reach = lrn.half * t.width;
   for (int64_t at = 0; at < t.elements(); at += group) {
@@ -112,14 +115,20 @@ struct AnyPower {
 // Calls body(s ↦ s^(−beta)).
 template <class Body>
 COLONNADE_INLINE void WithPower(float beta, const Body& body) {
-  beta == 0.75f ? body(ThreeQuarters()) : body(AnyPower{beta});
+  if (beta == 0.75f) {
+    body(ThreeQuarters());
+  } else {
+    body(AnyPower{beta});
+  }
 }
 
 // Scratch of one thread: the padded tile, then `kArrays` tiles.
 constexpr int kArrays = 4;
-int64_t PaddedFloats(const Normalisation& lrn, const Tiles& t) { return RoundUp(t.padded_line(lrn) * t.lines, kAlignment); }
-int64_t ScratchFloats(const Normalisation& lrn, const Tiles& t) {
-  return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignment);
+int64_t PaddedFloats(const LrnFormula& lrn, const Tiles& t) {
+  return RoundUp(t.padded_line(lrn) * t.lines, kAlignmentFloats);
+}
+int64_t ScratchFloats(const LrnFormula& lrn, const Tiles& t) {
+  return RoundUp(PaddedFloats(lrn, t) + kArrays * t.elements(), kAlignmentFloats);
 }
 
 // in = x of the tile, in float.
@@ -138,8 +147,8 @@ struct ForwardOperands {
 };
 
 template <class T>
-COLONNADE_VECTOR_CLONES void ForwardTiles(const Normalisation& lrn, const Tiles& t, const ForwardOperands<T>& o,
-                                          int64_t begin, int64_t end, float* scratch) {
+COLONNADE_VECTOR_CLONES void ForwardTiles(const LrnFormula& lrn, const Tiles& t, const ForwardOperands<T>& o, int64_t begin,
+                                          int64_t end, float* scratch) {
   const int64_t count = t.elements();
   float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *sums = in + count;
   std::fill(padded, sums + count, 0.0f);
@@ -163,7 +172,7 @@ struct BackwardOperands {
 
 //   dx_c = dy_c · s_c^(−beta) − 2·alpha·beta/size · x_c · Σ_{c in j's window} dy_j · x_j · s_j^(−beta−1)
 template <class T>
-COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles& t, const BackwardOperands<T>& o,
+COLONNADE_VECTOR_CLONES void BackwardTiles(const LrnFormula& lrn, const Tiles& t, const BackwardOperands<T>& o,
                                            int64_t begin, int64_t end, float* scratch) {
   const int64_t count = t.elements();
   float *padded = scratch, *in = padded + PaddedFloats(lrn, t), *out = in + count, *parts = out + count,
@@ -193,16 +202,16 @@ COLONNADE_VECTOR_CLONES void BackwardTiles(const Normalisation& lrn, const Tiles
 
 // Calls body(begin, end, scratch) on each thread with its range of tiles.
 template <class Body>
-void ForTiles(const Normalisation& lrn, const Tiles& tiles, int64_t images, int threads, char* workspace, const Body& body) {
+void ForTiles(const LrnFormula& lrn, const Tiles& tiles, int64_t images, int threads, char* workspace, const Body& body) {
   ParallelForWithScratch(threads, images * tiles.tiles_per_image, ScratchFloats(lrn, tiles), workspace, body);
 }
 
-int64_t WorkspaceBytes(const Normalisation& lrn, const TaskContext& context) {
+int64_t WorkspaceBytes(const LrnFormula& lrn, const TaskContext& context) {
   return context.threads * ScratchFloats(lrn, Tiles(context.view(0))) * static_cast<int64_t>(sizeof(float));
 }
 
 template <class T>
-std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& context) {
+std::unique_ptr<Kernel> Forward(T, const LrnFormula& lrn, const TaskContext& context) {
   return MakeKernel(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
         const ForwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<T>(run, context, 1)};
@@ -215,7 +224,7 @@ std::unique_ptr<Kernel> Forward(T, const Normalisation& lrn, const TaskContext& 
 }
 
 template <class T>
-std::unique_ptr<Kernel> Backward(T, const Normalisation& lrn, const TaskContext& context) {
+std::unique_ptr<Kernel> Backward(T, const LrnFormula& lrn, const TaskContext& context) {
   return MakeKernel(
       [lrn, tiles = Tiles(context.view(0)), context](const RunArguments& run) {
         const BackwardOperands<T> operands = {DataOf<const T>(run, context, 0), DataOf<const T>(run, context, 1),
@@ -237,7 +246,7 @@ struct BlockedLrn {
   int64_t images, groups, blocks, image_pixels, chunk_pixels;  // blocks of a group
   program::DType dtype;
 
-  BlockedLrn(const Normalisation& of, const View& view)
+  BlockedLrn(const LrnFormula& of, const View& view)
       : loops(*FindBlockLoops()),
         lrn{of.alpha_over_size, of.k},
         images(view.shape[0]),
@@ -250,7 +259,7 @@ struct BlockedLrn {
   BlockedPixels Pixels(int64_t count) const {
     return {dtype == program::DType::kBF16, blocks, count, image_pixels * kChannelBlock};
   }
-  int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignment); }
+  int64_t scratch_floats() const { return RoundUp(LrnScratchFloats(Pixels(chunk_pixels)), kAlignmentFloats); }
   // Calls body(pixels, byte, scratch) for each chunk's pixels of each group: the byte at which they begin, and their
   // thread's `floats` floats of the workspace.
   template <class Body>
@@ -269,7 +278,7 @@ struct BlockedLrn {
   }
 };
 
-bool HasBlockLoops(const Normalisation& lrn, const View& view) {
+bool HasBlockLoops(const LrnFormula& lrn, const View& view) {
   return FindBlockLoops() != nullptr && view.kind == View::Kind::kBlocked && lrn.half == 2 && lrn.beta == 0.75F &&
          view.shape[1] / lrn.groups % kChannelBlock == 0;
 }
@@ -303,7 +312,7 @@ std::unique_ptr<Kernel> BackwardInBlocks(const BlockedLrn& of, const TaskContext
 PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const View& view = context.view(0);
-    const Normalisation lrn = NormalisationOf(op, view.shape[1]);
+    const LrnFormula lrn = FormulaOf(op, view.shape[1]);
     if (HasBlockLoops(lrn, view)) return ForwardInBlocks({lrn, view}, context);
     return WithElement(view.dtype, [&](auto zero) { return Forward(zero, lrn, context); });
   });
@@ -312,7 +321,7 @@ PreparedKernel Prepare(const program::LrnForward& op, const TaskContext& outer) 
 PreparedKernel Prepare(const program::LrnBackward& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
     const View& view = context.view(0);
-    const Normalisation lrn = NormalisationOf(op, view.shape[1]);
+    const LrnFormula lrn = FormulaOf(op, view.shape[1]);
     if (HasBlockLoops(lrn, view)) return BackwardInBlocks({lrn, view}, context);
     return WithElement(view.dtype, [&](auto zero) { return Backward(zero, lrn, context); });
   });

@@ -54,13 +54,15 @@ struct Update {
 
   bool gated() const { return gradient > 1; }
   double Scalar(const RunArguments& run, int index) const { return run.as<const double>(0)[scalars + index]; }
-  bool IsClosed(const RunArguments& run) const { return gated() && run.as<const double>(1)[gate + program::kIsOpen] == 0; }
+  bool IsClosed(const RunArguments& run) const {
+    return gated() && run.as<const double>(1)[gate + program::Gate::kIsOpen] == 0;
+  }
   float GradientScale(const RunArguments& run) const {
-    return gated() ? static_cast<float>(run.as<const double>(1)[gate + program::kGradientScale]) : 1;
+    return gated() ? static_cast<float>(run.as<const double>(1)[gate + program::Gate::kGradientScale]) : 1;
   }
   float RateOf(const RunArguments& run, const Segment& segment) const {
     const double factor = gated() ? run.as<const double>(2)[trust + segment.member] : 1;
-    return static_cast<float>(Scalar(run, program::kLearningRate) * segment.rate * factor);
+    return static_cast<float>(Scalar(run, program::StepScalar::kLearningRate) * segment.rate * factor);
   }
   template <int operand>
   float* At(const RunArguments& run, const Row& row) const {
@@ -74,7 +76,10 @@ absl::StatusOr<Update> UpdateOf(const Op& op, const TaskContext& context, int mo
   ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, gradient, moments + 2));
   const std::vector<MemberRange>& members = context.operands[gradient].members;
   Update update{.gradient = gradient, .threads = context.threads, .scalars = context.view(0).offset};
-  if (update.gated()) update.gate = context.view(1).offset, update.trust = context.view(2).offset;
+  if (update.gated()) {
+    update.gate = context.view(1).offset;
+    update.trust = context.view(2).offset;
+  }
   const auto tells_apart = [&](int a, int b) {
     return update.gated() || program::FactorOf(op.rates, a) != program::FactorOf(op.rates, b) ||
            program::FactorOf(op.decays, a) != program::FactorOf(op.decays, b);
@@ -132,25 +137,13 @@ double SquaresOf(const NormChunk& chunk, const float* x) {
 }
 
 struct SgdFactors {
-  program::SgdForm form;
   float lr, momentum, decay, scale;
 };
 
-template <program::SgdForm kForm>
-COLONNADE_INLINE void StepsOf(const SgdFactors& by, int64_t count, const float* g, float* v, float* w) {
-  for (int64_t i = 0; i < count; ++i) program::SgdStep(kForm, by.lr, by.momentum, by.decay, by.scale * g[i], v[i], w[i]);
-}
-
 // Elements that are neighbours in memory.
+template <program::SgdForm kForm>
 COLONNADE_VECTOR_CLONES void SgdSteps(SgdFactors by, int64_t count, const float* g, float* v, float* w) {
-  switch (by.form) {
-    case program::SgdForm::kKrizhevsky:
-      return StepsOf<program::SgdForm::kKrizhevsky>(by, count, g, v, w);
-    case program::SgdForm::kPyTorch:
-      return StepsOf<program::SgdForm::kPyTorch>(by, count, g, v, w);
-    case program::SgdForm::kNesterov:
-      return StepsOf<program::SgdForm::kNesterov>(by, count, g, v, w);
-  }
+  for (int64_t i = 0; i < count; ++i) program::SgdStep(kForm, by.lr, by.momentum, by.decay, by.scale * g[i], v[i], w[i]);
 }
 
 struct AdamWFactors {
@@ -179,7 +172,7 @@ PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context)
               const float* g = update.At<0>(run, row);
               float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
               if (row.contiguous) {
-                SgdSteps({form, lr, momentum, decay, scale}, row.size, g, v, w);
+                SgdSteps<decltype(known)::value>({lr, momentum, decay, scale}, row.size, g, v, w);
               } else {
                 for (int64_t i = 0; i < row.size; ++i) {
                   program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
@@ -197,7 +190,7 @@ PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& contex
   ASSIGN_OR_RETURN(Update made, UpdateOf(op, context, /*moments=*/2));
   return MakeKernel([update = std::move(made), adam = op.adam](const RunArguments& run) {
     if (update.IsClosed(run)) return absl::OkStatus();
-    const program::AdamWStep<float> step(adam, update.Scalar(run, program::kStep) + 1);
+    const program::AdamWStep<float> step(adam, update.Scalar(run, program::StepScalar::kStep) + 1);
     const float scale = update.GradientScale(run);
     for (const Segment& segment : update.segments) {
       const float lr = update.RateOf(run, segment), decay = segment.weight_decay;
@@ -223,7 +216,7 @@ PreparedKernel Prepare(const program::AverageUpdate& op, const TaskContext& cont
   const int64_t gate = w > 0 ? context.view(0).offset : 0;
   return MakeKernel([plan = BoxPlan(views), w, gate, threads = context.threads,
                      rest = static_cast<float>(1 - op.decay)](const RunArguments& run) {
-    if (w > 0 && run.as<const double>(0)[gate + program::kIsOpen] == 0) return absl::OkStatus();
+    if (w > 0 && run.as<const double>(0)[gate + program::Gate::kIsOpen] == 0) return absl::OkStatus();
     plan.ForAllRows(threads, [&](const Row& row) {
       const float* from = run.as<const float>(w) + row.offset[0];
       float* average = run.as<float>(w + 1) + row.offset[1];
@@ -272,13 +265,13 @@ PreparedKernel Prepare(const program::UpdateGate& op, const TaskContext& context
     const int64_t count = context.view(2).shape[0];
     double total = 0;
     for (int64_t i = 0; i < count; ++i) total += norms[i * strides[0]];
-    gate[program::kIsOpen] = program::IsFinite(total) ? 1 : 0;
-    gate[program::kGradientScale] = program::ClipScale(op.clip_norm, total);
+    gate[program::Gate::kIsOpen] = program::IsFinite(total) ? 1 : 0;
+    gate[program::Gate::kGradientScale] = program::ClipScale(op.clip_norm, total);
     for (int64_t i = 0; i < count; ++i) {
       trust[i] = program::FactorOf(op.adapted, i) == 0
                      ? 1
                      : program::TrustRatio(op.trust, op.weight_decay * program::FactorOf(op.decays, i),
-                                           gate[program::kGradientScale], norms[i * strides[0]],
+                                           gate[program::Gate::kGradientScale], norms[i * strides[0]],
                                            norms[i * strides[0] + strides[1]]);
     }
     return absl::OkStatus();

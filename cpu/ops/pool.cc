@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/pool_blocks.h"
@@ -13,12 +13,14 @@
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
 #include "program/bfloat16.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
 using dnnl::algorithm;
 using dnnl::prop_kind;
 using program::DType;
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 
@@ -51,7 +53,8 @@ struct Cells {
 
   Cells(int64_t i, int64_t size, int64_t stride, int64_t pad, bool count_pad, int64_t extent) {
     const int64_t first = i * stride - pad, last = first + size, margin = count_pad ? pad : 0;
-    begin = std::max<int64_t>(first, 0), end = std::min(last, extent);
+    begin = std::max<int64_t>(first, 0);
+    end = std::min(last, extent);
     counted = std::min(last, extent + margin) - std::max(first, -margin);
   }
 };
@@ -119,7 +122,7 @@ PreparedKernel SumMeans(T, const Means<Op>& means, const TaskContext& context) {
   const int64_t lanes = context.view(0).kind == View::Kind::kBlocked ? kChannelBlock : 1;
   const auto plane_of = [&](int use) { return context.view(use).shape[2] * context.view(use).shape[3] * lanes; };
   const int64_t from_plane = plane_of(0), to_plane = plane_of(1), planes = means.x[0] * means.x[1] / lanes;
-  const int64_t scratch = RoundUp(to_plane, kAlignment);  // floats of a thread
+  const int64_t scratch = RoundUp(to_plane, kAlignmentFloats);  // floats of a thread
   const auto run = [means, context, lanes, from_plane, to_plane, planes, scratch](const RunArguments& of) {
     ParallelForWithScratch(context.threads, planes, scratch, of.workspace, [&](int64_t begin, int64_t end, float* sums) {
       for (int64_t p = begin; p < end; ++p) {

@@ -1,12 +1,14 @@
 #include "cpu/ops/pool_blocks.h"
 
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/ops/block_loops.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
+using program::RoundUp;
 using program::Shape;
 using program::Window;
 
@@ -45,7 +47,7 @@ PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskCont
 
 PreparedKernel PrepareByBlocks(const program::MaxPoolBackward& op, const TaskContext& context) {
   const BlockPooling pooling = PoolingOf(op.window, context.view(2), context.view(1));
-  const int64_t floats = RoundUp(pooling.x_row(), kAlignment);  // of sums, of a thread
+  const int64_t floats = RoundUp(pooling.x_row(), kAlignmentFloats);  // of sums, of a thread
   const auto run_kernel = [pooling, context, floats](const RunArguments& run) {
     const auto* argmax = DataOf<const uint8_t>(run, context, 0);
     const auto* dy = DataOf<const uint16_t>(run, context, 1);

@@ -16,8 +16,8 @@ using program::Window;
 
 namespace {
 
-constexpr int64_t kOutputsAtOnce = 256;  // of a row
-constexpr int64_t kWindowsOfLoop = 16;   // RowLoops::take_cells
+constexpr int64_t kOutputsAtOnce = 256;         // of a row
+constexpr int64_t kWindowsOfLoop = kMostLanes;  // RowLoops::take_cells
 
 struct Range {
   int64_t begin, end;

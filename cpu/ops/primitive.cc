@@ -7,9 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
+
+using program::RoundUp;
 
 void PrimitiveKernel::Execution::Clear() {
   memories.clear();
@@ -29,7 +32,7 @@ void PrimitiveKernel::Execution::Run(const dnnl::stream& stream) const {
 
 int64_t PrimitiveKernel::TakeWorkspace(int64_t bytes) {
   const int64_t offset = workspace_bytes_;
-  workspace_bytes_ += RoundUp(bytes, kAlignment);
+  workspace_bytes_ += RoundUp(bytes, kAlignmentBytes);
   return offset;
 }
 

@@ -12,26 +12,13 @@
 #include "absl/status/status.h"
 #include "cpu/ops/choose.h"
 #include "cpu/ops/primitive.h"
+#include "program/product_uses.h"
 
 namespace colonnade::cpu {
 
-// The operands of a product's op that are x, w, y and the bias, or their gradients; kNone where it has no bias.
-struct ProductUses {
-  static constexpr int kNone = -1;
-  int x, w, y;
-  int bias = kNone;
-};
-constexpr ProductUses ForwardUses(bool has_bias) {
-  return has_bias ? ProductUses{.x = 0, .w = 1, .y = 3, .bias = 2} : ProductUses{.x = 0, .w = 1, .y = 2};
-}
-constexpr ProductUses BackwardDataUses() { return {.x = 2, .w = 1, .y = 0}; }
-constexpr ProductUses BackwardWeightsUses(bool has_bias) {
-  return {.x = 0, .w = 2, .y = 1, .bias = has_bias ? 3 : ProductUses::kNone};
-}
-
 // Empty where there is no bias.
-inline MemoryDesc BiasDesc(const TaskContext& context, const ProductUses& uses) {
-  return uses.bias == ProductUses::kNone ? MemoryDesc() : DescOf(context.view(uses.bias));
+inline MemoryDesc BiasDesc(const TaskContext& context, const program::ProductUses& uses) {
+  return uses.bias == program::ProductUses::kNone ? MemoryDesc() : DescOf(context.view(uses.bias));
 }
 
 // Scratch memory that the caller gives, and a ReLU behind the product where `relu`.
@@ -47,21 +34,21 @@ inline dnnl::primitive_attr ProductAttributes(bool relu) {
 inline absl::Status NoProductOfTheseShapes() { return absl::UnimplementedError("oneDNN has no product of these shapes"); }
 
 template <class Primitive>
-PreparedKernel ForwardProduct(const TaskContext& context, const ProductUses& uses, const OperandLayouts& have,
+PreparedKernel ForwardProduct(const TaskContext& context, const program::ProductUses& uses, const OperandLayouts& have,
                               const typename Primitive::primitive_desc& chosen) {
   if (!chosen) return NoProductOfTheseShapes();
   const MemoryDesc bias = BiasDesc(context, uses);
   auto kernel = std::make_unique<PrimitiveKernel>(context);
   kernel->AddInput(uses.x, DNNL_ARG_SRC, have.x, chosen.src_desc(), "input");
   kernel->AddInput(uses.w, DNNL_ARG_WEIGHTS, have.w, chosen.weights_desc(), "weights");
-  if (uses.bias != ProductUses::kNone) kernel->AddInput(uses.bias, DNNL_ARG_BIAS, bias, bias, "bias");
+  if (uses.bias != program::ProductUses::kNone) kernel->AddInput(uses.bias, DNNL_ARG_BIAS, bias, bias, "bias");
   kernel->AddOutput(uses.y, DNNL_ARG_DST, have.y, chosen.dst_desc(), "output");
   kernel->SetPrimitive(Primitive(chosen), chosen.scratchpad_desc());
   return {std::move(kernel)};
 }
 
 template <class Primitive>
-PreparedKernel BackwardDataProduct(const TaskContext& context, const ProductUses& uses, const OperandLayouts& have,
+PreparedKernel BackwardDataProduct(const TaskContext& context, const program::ProductUses& uses, const OperandLayouts& have,
                                    const typename Primitive::primitive_desc& chosen) {
   if (!chosen) return NoProductOfTheseShapes();
   auto kernel = std::make_unique<PrimitiveKernel>(context);
@@ -73,15 +60,16 @@ PreparedKernel BackwardDataProduct(const TaskContext& context, const ProductUses
 }
 
 template <class Primitive>
-PreparedKernel BackwardWeightsProduct(const TaskContext& context, const ProductUses& uses, const OperandLayouts& have,
-                                      const typename Primitive::primitive_desc& chosen) {
+PreparedKernel BackwardWeightsProduct(const TaskContext& context, const program::ProductUses& uses,
+                                      const OperandLayouts& have, const typename Primitive::primitive_desc& chosen) {
   if (!chosen) return NoProductOfTheseShapes();
   const MemoryDesc bias = BiasDesc(context, uses);
   auto kernel = std::make_unique<PrimitiveKernel>(context);
   kernel->AddInput(uses.x, DNNL_ARG_SRC, have.x, chosen.src_desc(), "input");
   kernel->AddInput(uses.y, DNNL_ARG_DIFF_DST, have.y, chosen.diff_dst_desc(), "output gradient");
   kernel->AddOutput(uses.w, DNNL_ARG_DIFF_WEIGHTS, have.w, chosen.diff_weights_desc(), "weight gradient");
-  if (uses.bias != ProductUses::kNone) kernel->AddOutput(uses.bias, DNNL_ARG_DIFF_BIAS, bias, bias, "bias gradient");
+  if (uses.bias != program::ProductUses::kNone)
+    kernel->AddOutput(uses.bias, DNNL_ARG_DIFF_BIAS, bias, bias, "bias gradient");
   kernel->SetPrimitive(Primitive(chosen), chosen.scratchpad_desc());
   return {std::move(kernel)};
 }

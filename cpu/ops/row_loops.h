@@ -22,10 +22,13 @@ struct RowConvolution {
 };
 
 // The images that the gradient of the weights is summed over. Images, planes and rows lie at regular distances, in floats.
-// Rows of dy end with zeros up to a multiple of 16 columns.
+// Rows of dy end with zeros up to a multiple of kMostLanes columns.
 struct RowGradient {
   std::int64_t images, x_image, dy_image, dy_plane, dy_pitch;
 };
+
+// The lanes of the widest vectors, of which rows are padded to a multiple.
+inline constexpr std::int64_t kMostLanes = 16;
 
 // The place of a window's maximum before any of its cells was seen.
 inline constexpr std::int32_t kNowhere = 255;
@@ -42,11 +45,11 @@ struct RowLoops {
   // Adds Σ x·dy to the vectors `sums`, by lane: for each tile, [inputs, window_rows, outputs of the tile, window_columns].
   void (*add_gradient)(const RowConvolution& of, const RowGradient& over, std::int64_t tile, const float* x, const float* dy,
                        float* sums);
-  // Shows a cell to 16 windows: window i in [begin, end) takes x[i·stride] and `place` where that is larger than value[i] or
-  // where places[i] is still kNowhere. The stride is 1 or 2; x[0, 16·stride) is read.
+  // Shows a cell to kMostLanes windows: window i in [begin, end) takes x[i·stride] and `place` where that is larger than
+  // value[i] or where places[i] is still kNowhere. The stride is 1 or 2; x[0, kMostLanes·stride) is read.
   void (*take_cells)(const float* x, std::int64_t stride, std::int32_t place, std::int64_t begin, std::int64_t end,
                      float* value, std::int32_t* places);
-  // sum[0, 16) += the `count` floats of `row`, a multiple of 16, by lane.
+  // sum[0, kMostLanes) += the `count` floats of `row`, a multiple of kMostLanes, by lane.
   void (*add_row)(const float* row, std::int64_t count, float* sum);
 };
 

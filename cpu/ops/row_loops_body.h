@@ -184,7 +184,7 @@ void AddGradient(const RowConvolution& of, const RowGradient& over, std::int64_t
 
 void TakeCells(const float* x, std::int64_t stride, std::int32_t place, std::int64_t begin, std::int64_t end, float* value,
                std::int32_t* places) {
-  for (int first = 0; first < 16; first += kLanes) {
+  for (int first = 0; first < kMostLanes; first += kLanes) {
     Vector cells, largest;
     Load(x + first * stride, cells);
     if (stride == 2) {
@@ -203,10 +203,10 @@ void TakeCells(const float* x, std::int64_t stride, std::int32_t place, std::int
 }
 
 void AddRow(const float* row, std::int64_t count, float* sum) {
-  constexpr int kVectors = 16 / kLanes;
+  constexpr int kVectors = kMostLanes / kLanes;
   Vector in[kVectors];
   for (int v = 0; v < kVectors; ++v) Load(sum + v * kLanes, in[v]);
-  for (std::int64_t i = 0; i < count; i += 16) {
+  for (std::int64_t i = 0; i < count; i += kMostLanes) {
     for (int v = 0; v < kVectors; ++v) {
       Vector more;
       Load(row + i + v * kLanes, more);

@@ -76,13 +76,13 @@ PreparedKernel PrepareForward(T, const program::SoftmaxCrossEntropyForward& op, 
           }
         });
         double* metrics = run.as<double>(3) + metrics_offset;
-        std::fill(metrics, metrics + program::kMetricCount, 0.0);
+        std::fill(metrics, metrics + program::Metric::kCount, 0.0);
         for (int64_t n = 0; n < samples; ++n) {
           if (!each[n].counts) continue;
-          metrics[program::kLossSum] += each[n].loss;
-          metrics[program::kTop1Hits] += each[n].rank < 1 ? 1 : 0;
-          metrics[program::kTop5Hits] += each[n].rank < 5 ? 1 : 0;
-          metrics[program::kLabelCount] += 1;
+          metrics[program::Metric::kLossSum] += each[n].loss;
+          metrics[program::Metric::kTop1Hits] += each[n].rank < 1 ? 1 : 0;
+          metrics[program::Metric::kTop5Hits] += each[n].rank < 5 ? 1 : 0;
+          metrics[program::Metric::kLabelCount] += 1;
         }
         return absl::OkStatus();
       },

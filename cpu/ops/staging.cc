@@ -6,18 +6,21 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "cpu/load/arena.h"
+#include "cpu/alignment.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/primitive.h"
+#include "program/rounding.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cpu {
 
+using program::RoundUp;
+
 namespace {
 
 // One operand that has a dense copy in the workspace.
-struct Stage {
+struct StagedOperand {
   int use;
   program::Access access;
   program::DType type, copy_type;
@@ -30,7 +33,7 @@ struct Stage {
 
 class StagedKernel : public Kernel {
  public:
-  StagedKernel(std::vector<Stage> stages, int64_t stage_bytes, int threads, std::unique_ptr<Kernel> dense)
+  StagedKernel(std::vector<StagedOperand> stages, int64_t stage_bytes, int threads, std::unique_ptr<Kernel> dense)
       : stages_(std::move(stages)), stage_bytes_(stage_bytes), threads_(threads), dense_(std::move(dense)) {}
 
   int64_t workspace_bytes() const override { return stage_bytes_ + dense_->workspace_bytes(); }
@@ -38,40 +41,40 @@ class StagedKernel : public Kernel {
   void Bind(absl::Span<char* const> data, char* workspace) override {
     boxes_.assign(data.begin(), data.end());
     copies_ = boxes_;
-    for (const Stage& stage : stages_) {
-      copies_[stage.use] = workspace + stage.workspace_offset;
-      if (stage.reorder == nullptr) continue;
+    for (const StagedOperand& staged : stages_) {
+      copies_[staged.use] = workspace + staged.workspace_offset;
+      if (staged.reorder == nullptr) continue;
       std::vector<char*> both = boxes_;
-      both.push_back(copies_[stage.use]);
-      stage.reorder->Bind(both, workspace + stage.reorder_offset);
+      both.push_back(copies_[staged.use]);
+      staged.reorder->Bind(both, workspace + staged.reorder_offset);
     }
     dense_->Bind(copies_, workspace + stage_bytes_);
   }
 
   absl::Status Run(int64_t step) override {
-    for (const Stage& stage : stages_) {
-      if (stage.access != program::Access::kWrite) RETURN_IF_ERROR(Move(stage, step, /*backwards=*/false));
+    for (const StagedOperand& staged : stages_) {
+      if (staged.access != program::Access::kWrite) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/false));
     }
     RETURN_IF_ERROR(dense_->Run(step));
-    for (const Stage& stage : stages_) {
-      if (stage.access != program::Access::kRead) RETURN_IF_ERROR(Move(stage, step, /*backwards=*/true));
+    for (const StagedOperand& staged : stages_) {
+      if (staged.access != program::Access::kRead) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/true));
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Move(const Stage& stage, int64_t step, bool backwards) {
-    if (stage.reorder != nullptr) return stage.reorder->Run(step);
-    char *box = boxes_[stage.use], *copy = copies_[stage.use];
-    if (stage.type == stage.copy_type) {
-      CopyRows(stage.plan, threads_, program::SizeInBytes(stage.type), box, copy, backwards);
+  absl::Status Move(const StagedOperand& staged, int64_t step, bool backwards) {
+    if (staged.reorder != nullptr) return staged.reorder->Run(step);
+    char *box = boxes_[staged.use], *copy = copies_[staged.use];
+    if (staged.type == staged.copy_type) {
+      CopyRows(staged.plan, threads_, program::SizeInBytes(staged.type), box, copy, backwards);
     } else {
-      ConvertRows(stage.plan, threads_, stage.type, box, stage.copy_type, copy, backwards);
+      ConvertRows(staged.plan, threads_, staged.type, box, staged.copy_type, copy, backwards);
     }
     return absl::OkStatus();
   }
 
-  std::vector<Stage> stages_;
+  std::vector<StagedOperand> stages_;
   int64_t stage_bytes_;
   int threads_;
   std::unique_ptr<Kernel> dense_;
@@ -101,7 +104,7 @@ template <class Wanted>
 PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare,
                          const Wanted& wanted) {
   TaskContext dense = context;
-  std::vector<Stage> stages;
+  std::vector<StagedOperand> stages;
   int64_t stage_bytes = 0;
   for (int use = 0; use < static_cast<int>(context.operands.size()); ++use) {
     const View& view = context.view(use);
@@ -109,21 +112,21 @@ PreparedKernel PrepareAs(const TaskContext& context, absl::FunctionRef<PreparedK
     if (!copy.has_value()) continue;
     const int64_t bytes = MemoryElements(*copy) * program::SizeInBytes(copy->dtype);
     const int64_t moved = MemoryElements(*copy) * program::SizeInBytes(view.dtype) + bytes;
-    Stage stage = {use, context.operands[use].access, view.dtype, copy->dtype, stage_bytes};
-    stage_bytes += RoundUp(bytes, kAlignment);
+    StagedOperand staged = {use, context.operands[use].access, view.dtype, copy->dtype, stage_bytes};
+    stage_bytes += RoundUp(bytes, kAlignmentBytes);
     if (view.kind == View::Kind::kOpaque) {
-      ASSIGN_OR_RETURN(stage.reorder, ReorderOf(context, use, *copy));
-      stage.reorder_offset = stage_bytes;
-      stage_bytes += RoundUp(stage.reorder->workspace_bytes(), kAlignment);
+      ASSIGN_OR_RETURN(staged.reorder, ReorderOf(context, use, *copy));
+      staged.reorder_offset = stage_bytes;
+      stage_bytes += RoundUp(staged.reorder->workspace_bytes(), kAlignmentBytes);
       context.added_reorders->push_back({context.task.id, "weights between a layout of oneDNN and rows", moved});
     } else {
-      stage.plan = BoxPlan({view, *copy});
-      const bool converts = stage.type != stage.copy_type;
+      staged.plan = BoxPlan({view, *copy});
+      const bool converts = staged.type != staged.copy_type;
       context.added_reorders->push_back(
           {context.task.id, converts ? "bf16 for a kernel of f32" : "box of a buffer to dense memory", moved});
     }
     dense.operands[use].view = *copy;
-    stages.push_back(std::move(stage));
+    stages.push_back(std::move(staged));
   }
   PreparedKernel kernel = prepare(dense);
   if (!kernel.ok() || stages.empty()) return kernel;

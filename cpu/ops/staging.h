@@ -6,6 +6,7 @@
 #define COLONNADE_CPU_STAGING_H_
 
 #include "absl/functional/function_ref.h"
+#include "cpu/ops/element.h"
 #include "cpu/task_context.h"
 
 namespace colonnade::cpu {
@@ -16,7 +17,15 @@ namespace colonnade::cpu {
 PreparedKernel PrepareStaged(const TaskContext& context, int weights,
                              absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
-// Does the same with every operand in a dense layout, each in its own.
+// Does the same, without weights, and calls prepare(T(), context) with T the element type of operand `element`.
+template <class Prepare>
+PreparedKernel PrepareOf(const TaskContext& outer, int element, const Prepare& prepare) {
+  return PrepareStaged(outer, /*weights=*/-1, [&](const TaskContext& context) {
+    return WithElement(context.view(element).dtype, [&](auto zero) -> PreparedKernel { return prepare(zero, context); });
+  });
+}
+
+// As PrepareStaged, with every operand in a dense layout, each in its own.
 PreparedKernel PrepareDense(const TaskContext& context, absl::FunctionRef<PreparedKernel(const TaskContext&)> prepare);
 
 // Does the same with every operand row-major, also of those in a layout of oneDNN's choice.

@@ -23,7 +23,7 @@ namespace colonnade::cpu {
 class SumPlan {
  public:
   // Where the elements of an operand are: operand `layout` of the plan's boxes, `offset` elements further.
-  struct Operand {
+  struct Location {
     int layout;
     int64_t offset;
   };
@@ -37,15 +37,15 @@ class SumPlan {
   }
 
   const BoxPlan& boxes() const { return boxes_; }
-  absl::Span<const Operand> sources() const { return sources_; }
-  absl::Span<const Operand> targets() const { return targets_; }
+  absl::Span<const Location> sources() const { return sources_; }
+  absl::Span<const Location> targets() const { return targets_; }
 
   // Sums rows [begin, end) of the boxes. `memory(i)`: the T* at which operand i begins; targets come behind the sources.
   template <class T, class Memory>
   void Run(int64_t begin, int64_t end, const Memory& memory) const {
     boxes_.ForRows(begin, end, [&](const Row& row) {
       RowTotal<T> total(row.size);
-      const auto at = [&](size_t i, const Operand& x) { return memory(i) + x.offset + row.offset[x.layout]; };
+      const auto at = [&](size_t i, const Location& x) { return memory(i) + x.offset + row.offset[x.layout]; };
       for (size_t i = 0; i < sources_.size(); ++i) total.Add(at(i, sources_[i]), row.stride[sources_[i].layout]);
       for (size_t j = 0; j < targets_.size(); ++j) {
         total.Put(at(sources_.size() + j, targets_[j]), row.stride[targets_[j].layout]);
@@ -81,16 +81,16 @@ class SumPlan {
     std::array<Total, BoxPlan::kMaxRow> total_;  // the first size_ are set once it is not empty
   };
 
-  static Operand Locate(View view, std::vector<View>& layouts) {
+  static Location Locate(View view, std::vector<View>& layouts) {
     const int64_t offset = std::exchange(view.offset, 0);
     const auto found =
         std::find_if(layouts.begin(), layouts.end(), [&](const View& known) { return SameLayout(known, view); });
-    const Operand operand = {static_cast<int>(found - layouts.begin()), offset};
+    const Location location = {static_cast<int>(found - layouts.begin()), offset};
     if (found == layouts.end()) layouts.push_back(std::move(view));
-    return operand;
+    return location;
   }
 
-  std::vector<Operand> sources_, targets_;
+  std::vector<Location> sources_, targets_;
   BoxPlan boxes_;
 };
 

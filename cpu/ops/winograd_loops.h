@@ -26,6 +26,8 @@
 
 #include <cstdint>
 
+#include "cpu/channel_block.h"
+
 namespace colonnade::cpu {
 
 using Half = std::uint16_t;  // the upper half of a float, rounded: bf16
@@ -48,7 +50,7 @@ inline constexpr std::int64_t kSpareTiles = 13;      // it reads and writes up t
 // one set of a cache.
 template <class Factor>
 [[gnu::always_inline]] inline std::int64_t PointSize(std::int64_t blocks, std::int64_t room) {
-  return blocks * room * 16 + static_cast<std::int64_t>(64 / sizeof(Factor));
+  return blocks * room * kChannelBlock + static_cast<std::int64_t>(64 / sizeof(Factor));
 }
 
 // Images cut into tiles, of which `down` times `across` cover one image, row by row, image by image. Tile (i, j) begins at

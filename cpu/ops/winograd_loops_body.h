@@ -66,8 +66,14 @@ template <int kCount, int kSide>
 COLONNADE_VECTOR_INLINE void TransformProducts(const Vector (&m)[kSide], Vector (&to)[kCount]) {
   const Vector even = m[1] + m[2], odd = m[1] - m[2];
   Vector far_even = {}, far_odd = {}, half_even = {}, half_odd = {};
-  if constexpr (kSide > 4) far_even = m[3] + m[4], far_odd = m[3] - m[4];
-  if constexpr (kSide > 6) half_even = m[5] + m[6], half_odd = m[5] - m[6];
+  if constexpr (kSide > 4) {
+    far_even = m[3] + m[4];
+    far_odd = m[3] - m[4];
+  }
+  if constexpr (kSide > 6) {
+    half_even = m[5] + m[6];
+    half_odd = m[5] - m[6];
+  }
   to[0] = m[0] + even;
   if constexpr (kSide > 4) to[0] += far_even;
   if constexpr (kSide > 6) to[0] += half_even;
@@ -119,10 +125,10 @@ COLONNADE_VECTOR_INLINE void AddTo(float* to, const Vector& added) {
 }
 
 // Where tile `index` of all images begins.
-struct Place {
+struct TileCorner {
   std::int64_t image, row, column;
 };
-COLONNADE_VECTOR_INLINE Place PlaceOf(const TiledImages& of, std::int64_t index) {
+COLONNADE_VECTOR_INLINE TileCorner CornerOf(const TiledImages& of, std::int64_t index) {
   const std::int64_t tiles = of.down * of.across, at = index % tiles, step = of.tile * of.stride;
   return {index / tiles, at / of.across * step - of.top, at % of.across * step - of.left};
 }
@@ -134,12 +140,12 @@ struct BlockPixels {
   const Element* pixels;
 
   COLONNADE_VECTOR_INLINE BlockPixels(const TiledImages& of, const void* images, std::int64_t block, int lane)
-      : pixels(static_cast<const Element*>(images) + block * of.rows * of.columns * 16 + lane) {}
+      : pixels(static_cast<const Element*>(images) + block * of.rows * of.columns * kChannelBlock + lane) {}
   template <bool kInside>
   COLONNADE_VECTOR_INLINE void LoadPixel(const TiledImages& of, std::int64_t row, std::int64_t column, Vector& to) const {
     to = Vector{};
     const bool inside = row >= 0 && row < of.rows && column >= 0 && column < of.columns;
-    if (kInside || inside) Load(pixels + (row * of.columns + column) * 16, to);
+    if (kInside || inside) Load(pixels + (row * of.columns + column) * kChannelBlock, to);
   }
 };
 
@@ -168,8 +174,8 @@ struct SquarePixels {
 // the value at the point (1, 1), where A adds all rows and columns.
 template <int kSize, int kSide, bool kInside, void (*kTransform)(const Vector (&)[kSize], Vector (&)[kSide]), class Pixels,
           class Factor>
-COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const Place& at, std::int64_t point,
-                                        Factor* to) {
+COLONNADE_VECTOR_INLINE Vector ReadTile(const TiledImages& of, const Pixels& pixels, const TileCorner& at,
+                                        std::int64_t point, Factor* to) {
   Vector columns[kSize][kSide], sum = {};
 #pragma GCC unroll 1
   for (int j = 0; j < kSize; ++j) {
@@ -200,15 +206,15 @@ void ReadTilesOf(const TiledImages& of, const void* images, std::int64_t first, 
   constexpr std::int64_t kExtent = kSize * Pixels::kStride;
   const std::int64_t point = PointSize<Factor>(of.blocks, room);
   for (std::int64_t t = 0; t < count; ++t) {
-    const Place at = PlaceOf(of, first + t);
+    const TileCorner at = CornerOf(of, first + t);
     const bool inside = at.row >= 0 && at.column >= 0 && at.row + kExtent <= of.rows && at.column + kExtent <= of.columns;
     for (std::int64_t b = 0; b < of.blocks; ++b) {
-      for (int lane = 0; lane < 16; lane += kLanes) {
+      for (int lane = 0; lane < kChannelBlock; lane += kLanes) {
         const Pixels pixels(of, images, at.image * of.blocks + b, lane);
-        Factor* tile = to + (b * room + t) * 16 + lane;
+        Factor* tile = to + (b * room + t) * kChannelBlock + lane;
         const Vector added = inside ? ReadTile<kSize, kSide, true, kTransform>(of, pixels, at, point, tile)
                                     : ReadTile<kSize, kSide, false, kTransform>(of, pixels, at, point, tile);
-        if (sums != nullptr) AddTo(sums + b * 16 + lane, added);
+        if (sums != nullptr) AddTo(sums + b * kChannelBlock + lane, added);
       }
     }
   }
@@ -238,13 +244,13 @@ void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::i
 template <class Factor>
 void JoinRows(std::int64_t count, Factor* rows) {
   if constexpr (kFactorsOfSum<Factor> == 2) {
-    for (std::int64_t row = 0; row < count; row += 2) JoinTwoRows(rows + row * 16);
+    for (std::int64_t row = 0; row < count; row += 2) JoinTwoRows(rows + row * kChannelBlock);
   }
 }
 
 // Writes the pixels of one tile; those outside of the image are dropped.
 template <int kTile, int kSide, class Element>
-COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const Place& at,
+COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, std::int64_t point, const TileCorner& at,
                                        const Vector& bias, bool relu, Element* image) {
   Vector columns[kSide][kTile];
 #pragma GCC unroll 1
@@ -261,13 +267,13 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
 #pragma GCC unroll 8
     for (int j = 0; j < kSide; ++j) row[j] = columns[j][i];
     TransformProducts(row, pixels);
-    Element* to = image + ((at.row + i) * of.columns + at.column) * 16;
+    Element* to = image + ((at.row + i) * of.columns + at.column) * kChannelBlock;
 #pragma GCC unroll 4
     for (int j = 0; j < kTile; ++j) {
       if (j >= width) break;
       Vector pixel = pixels[j] + bias;
       if (relu) pixel = pixel > 0.0f ? pixel : Vector{};
-      Store(pixel, to + j * 16);
+      Store(pixel, to + j * kChannelBlock);
     }
   }
 }
@@ -275,13 +281,13 @@ COLONNADE_VECTOR_INLINE void WriteTile(const TiledImages& of, const float* m, st
 template <int kTile, int kSide, class Element>
 void WriteTilesOf(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
                   std::int64_t room, const float* bias, bool relu, Element* y) {
-  const std::int64_t plane = of.rows * of.columns * 16, point = PointSize<float>(1, room);
-  for (int lane = 0; lane < 16; lane += kLanes) {
+  const std::int64_t plane = of.rows * of.columns * kChannelBlock, point = PointSize<float>(1, room);
+  for (int lane = 0; lane < kChannelBlock; lane += kLanes) {
     Vector added = {};
     if (bias != nullptr) Load(bias + lane, added);
     for (std::int64_t t = 0; t < count; ++t) {
-      const Place at = PlaceOf(of, first + t);
-      WriteTile<kTile, kSide>(of, m + t * 16 + lane, point, at, added, relu,
+      const TileCorner at = CornerOf(of, first + t);
+      WriteTile<kTile, kSide>(of, m + t * kChannelBlock + lane, point, at, added, relu,
                               y + (at.image * of.blocks + block) * plane + lane);
     }
   }
@@ -299,11 +305,11 @@ void WriteTiles(const TiledImages& of, const float* m, std::int64_t block, std::
 
 template <int kWindow, int kSide, class Factor>
 void TransformWeights(const float* w, std::int64_t point, Factor* to) {
-  for (int lane = 0; lane < 16; lane += kLanes) {
+  for (int lane = 0; lane < kChannelBlock; lane += kLanes) {
     Vector columns[kWindow][kSide];
     for (int s = 0; s < kWindow; ++s) {
       Vector taps[kWindow];
-      for (int r = 0; r < kWindow; ++r) Load(w + (r * kWindow + s) * 16 + lane, taps[r]);
+      for (int r = 0; r < kWindow; ++r) Load(w + (r * kWindow + s) * kChannelBlock + lane, taps[r]);
       TransformTaps(taps, columns[s]);
     }
     for (int i = 0; i < kSide; ++i) {
@@ -317,7 +323,7 @@ void TransformWeights(const float* w, std::int64_t point, Factor* to) {
 
 template <int kWindow, int kSide>
 void AddWeights(const float* s, std::int64_t point, std::int64_t tap, float* dw) {
-  for (int lane = 0; lane < 16; lane += kLanes) {
+  for (int lane = 0; lane < kChannelBlock; lane += kLanes) {
     Vector columns[kSide][kWindow];
     for (int j = 0; j < kSide; ++j) {
       Vector sums[kSide];
@@ -354,7 +360,7 @@ class TileFetcher {
         ++tile_;
       }
     }
-    if (row_ == 0 && block_ == 0) at_ = PlaceOf(ahead_.of, ahead_.first + tile_);
+    if (row_ == 0 && block_ == 0) at_ = CornerOf(ahead_.of, ahead_.first + tile_);
     const TiledImages& of = ahead_.of;
     const std::int64_t row = at_.row + of.top + row_, column = at_.column + of.left;
     const std::int64_t plane = at_.image * of.blocks + ahead_.block + block_;
@@ -368,7 +374,7 @@ class TileFetcher {
  private:
   const TilesAhead& ahead_;
   std::int64_t left_, tile_ = 0, block_ = 0, row_ = 0;
-  Place at_ = {};
+  TileCorner at_ = {};
 };
 
 // Fetches all of `ahead` in `steps` calls of Step.
@@ -391,7 +397,7 @@ class Fetcher {
 // The block that holds vector `index` of outputs, and the vector's first lane there.
 struct OutputVector {
   std::int64_t block, lane;
-  explicit OutputVector(std::int64_t index) : block(index * kLanes / 16), lane(index * kLanes % 16) {}
+  explicit OutputVector(std::int64_t index) : block(index * kLanes / kChannelBlock), lane(index * kLanes % kChannelBlock) {}
 };
 
 // Calls two(vector) for each pair of vectors of outputs, and one(vector) for a last single one.
@@ -410,7 +416,7 @@ COLONNADE_VECTOR_INLINE void AddProducts(std::int64_t steps, const Factor* x, co
     Factors<Factor> columns[kVectors];
 #pragma GCC unroll 2
     for (int k = 0; k < kVectors; ++k) {
-      LoadFactors(w[k] + s * 16 * kFactorsOfSum<Factor>, columns[k]);
+      LoadFactors(w[k] + s * kChannelBlock * kFactorsOfSum<Factor>, columns[k]);
       Keep(columns[k]);
     }
 #pragma GCC unroll 16
@@ -442,17 +448,17 @@ COLONNADE_VECTOR_INLINE void MultiplyTiles(std::int64_t blocks, std::int64_t roo
   Vector sums[kVectors][kTiles] = {};
   const Factor* weights[kVectors];
   for (int k = 0; k < kVectors; ++k) weights[k] = u[k];
-  for (std::int64_t b = 0; b < blocks; ++b, v += room * 16) {
-    AddProducts<kVectors, kTiles, 16, kTogether>(16 / kTogether, v, weights, sums);
-    for (int k = 0; k < kVectors; ++k) weights[k] += 16 * 16;
+  for (std::int64_t b = 0; b < blocks; ++b, v += room * kChannelBlock) {
+    AddProducts<kVectors, kTiles, kChannelBlock, kTogether>(kChannelBlock / kTogether, v, weights, sums);
+    for (int k = 0; k < kVectors; ++k) weights[k] += kChannelBlock * kChannelBlock;
   }
-  StoreRows(sums, 16, m);
+  StoreRows(sums, kChannelBlock, m);
 }
 
 template <int kPoints, int kVectors, int kTiles, class Factor>
 void MultiplyVectors(std::int64_t vector, std::int64_t count, std::int64_t blocks, std::int64_t room, const Factor* v,
                      std::int64_t v_point, const Factor* u, float* m, Fetcher& fetcher) {
-  const std::int64_t m_point = PointSize<float>(1, room), u_point = blocks * 16 * 16;
+  const std::int64_t m_point = PointSize<float>(1, room), u_point = blocks * kChannelBlock * kChannelBlock;
   for (std::int64_t p = 0; p < kPoints; ++p) {
     const Factor* weights[kVectors];
     float* products[kVectors];
@@ -462,8 +468,8 @@ void MultiplyVectors(std::int64_t vector, std::int64_t count, std::int64_t block
       products[k] = m + (to.block * kPoints + p) * m_point + to.lane;
     }
     for (std::int64_t t = 0; t < count; t += kTiles) {
-      MultiplyTiles<kVectors, kTiles>(blocks, room, v + p * v_point + t * 16, weights, products);
-      for (int k = 0; k < kVectors; ++k) products[k] += kTiles * 16;
+      MultiplyTiles<kVectors, kTiles>(blocks, room, v + p * v_point + t * kChannelBlock, weights, products);
+      for (int k = 0; k < kVectors; ++k) products[k] += kTiles * kChannelBlock;
       fetcher.Step();
     }
   }
@@ -472,7 +478,7 @@ void MultiplyVectors(std::int64_t vector, std::int64_t count, std::int64_t block
 template <int kPoints, class Factor>
 void Multiply(std::int64_t count, std::int64_t blocks, std::int64_t output_blocks, std::int64_t room, const Factor* v,
               std::int64_t v_point, const Factor* u, float* m, const Ahead& ahead) {
-  const std::int64_t vectors = output_blocks * 16 / kLanes;
+  const std::int64_t vectors = output_blocks * kChannelBlock / kLanes;
   const std::int64_t steps_of_two = (count + kTilesOfTwo - 1) / kTilesOfTwo,
                      steps_of_one = (count + kTilesOfOne - 1) / kTilesOfOne;
   Fetcher fetcher(ahead, kPoints * (vectors / 2 * steps_of_two + vectors % 2 * steps_of_one));
@@ -492,7 +498,7 @@ COLONNADE_VECTOR_INLINE void SumTiles(std::int64_t count, const Factor* v, const
                                       std::int64_t row, float* const (&s)[kVectors]) {
   constexpr int kTogether = kFactorsOfSum<Factor>;
   Vector sums[kVectors][kInputs] = {};
-  AddProducts<kVectors, kInputs, kTogether, 16 * kTogether>((count + kTogether - 1) / kTogether, v, z, sums);
+  AddProducts<kVectors, kInputs, kTogether, kChannelBlock * kTogether>((count + kTogether - 1) / kTogether, v, z, sums);
   StoreRows(sums, row, s);
 }
 
@@ -511,11 +517,11 @@ void SumVectors(std::int64_t vector, const GradientTiles<Factor>& of, std::int64
     const Factor* gradients[kVectors];
     for (int k = 0; k < kVectors; ++k) {
       const OutputVector from(vector + k);
-      gradients[k] = of.z + p * of.z_point + from.block * of.room * 16 + from.lane;
+      gradients[k] = of.z + p * of.z_point + from.block * of.room * kChannelBlock + from.lane;
     }
-    for (std::int64_t c = 0; c < 16; c += kInputs) {
+    for (std::int64_t c = 0; c < kChannelBlock; c += kInputs) {
       float* sums[kVectors];
-      for (int k = 0; k < kVectors; ++k) sums[k] = s + (p * 16 + c) * row + (vector + k) * kLanes;
+      for (int k = 0; k < kVectors; ++k) sums[k] = s + (p * kChannelBlock + c) * row + (vector + k) * kLanes;
       SumTiles<kVectors, kInputs>(of.count, of.v + p * of.v_point + c * kFactorsOfSum<Factor>, gradients, row, sums);
       fetcher.Step();
     }
@@ -526,8 +532,9 @@ template <int kPoints, class Factor>
 void SumProducts(std::int64_t count, std::int64_t output_blocks, std::int64_t room, const Factor* v, std::int64_t v_point,
                  const Factor* z, std::int64_t z_point, float* s, const Ahead& ahead) {
   const GradientTiles<Factor> of = {count, room, v, v_point, z, z_point};
-  const std::int64_t row = output_blocks * 16, vectors = row / kLanes;
-  Fetcher fetcher(ahead, kPoints * (vectors / 2 * (16 / kInputsOfTwo) + vectors % 2 * (16 / kInputsOfOne)));
+  const std::int64_t row = output_blocks * kChannelBlock, vectors = row / kLanes;
+  Fetcher fetcher(ahead,
+                  kPoints * (vectors / 2 * (kChannelBlock / kInputsOfTwo) + vectors % 2 * (kChannelBlock / kInputsOfOne)));
   ForVectors(
       vectors, [&](std::int64_t vector) { SumVectors<kPoints, 2, kInputsOfTwo>(vector, of, row, s, fetcher); },
       [&](std::int64_t vector) { SumVectors<kPoints, 1, kInputsOfOne>(vector, of, row, s, fetcher); });

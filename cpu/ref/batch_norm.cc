@@ -106,7 +106,7 @@ absl::Status Run(const program::BatchNormForward& op, absl::Span<const Tensor> o
 }
 
 absl::Status Run(const program::BatchNormTrack& op, absl::Span<const Tensor> operands) {
-  if (operands.size() == 4 && Scalar(operands[3], program::kIsOpen) == 0) return absl::OkStatus();
+  if (operands.size() == 4 && Scalar(operands[3], program::Gate::kIsOpen) == 0) return absl::OkStatus();
   const std::vector<double> sums = ReadDense(operands[0]);
   std::vector<double> mean = ReadDense(operands[1]), var = ReadDense(operands[2]);
   for (size_t c = 0; c < mean.size(); ++c) {

@@ -74,8 +74,8 @@ absl::Status Run(const program::ActivationBackward& op, absl::Span<const Tensor>
 }
 
 absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands) {
-  const auto seed = static_cast<uint64_t>(Scalar(operands[0], program::kSeed));
-  const auto step = static_cast<uint64_t>(Scalar(operands[0], program::kStep));
+  const auto seed = static_cast<uint64_t>(Scalar(operands[0], program::StepScalar::kSeed));
+  const auto step = static_cast<uint64_t>(Scalar(operands[0], program::StepScalar::kStep));
   std::vector<double> y = ReadDense(operands[1]);
   const program::Shape& shape = operands[1].shape;
   program::Shape index(shape.size(), 0);

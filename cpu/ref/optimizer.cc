@@ -18,8 +18,8 @@ template <class Op, class Step>
 void Update(const Op& op, absl::Span<const Tensor> operands, size_t moments, const Step& step) {
   const size_t w_at = operands.size() - 1, g_at = w_at - moments - 1;
   const bool gated = g_at > 1;
-  if (gated && Scalar(operands[1], program::kIsOpen) == 0) return;
-  const double scale = gated ? Scalar(operands[1], program::kGradientScale) : 1;
+  if (gated && Scalar(operands[1], program::Gate::kIsOpen) == 0) return;
+  const double scale = gated ? Scalar(operands[1], program::Gate::kGradientScale) : 1;
   const std::vector<double> g = ReadDense(operands[g_at]);
   std::vector<double> w = ReadDense(operands[w_at]);
   std::vector<std::vector<double>> kept;
@@ -27,7 +27,8 @@ void Update(const Op& op, absl::Span<const Tensor> operands, size_t moments, con
   std::vector<double> state(moments);
   for (const engine::MemberRange& range : RangesOf(operands[w_at])) {
     const double trust = gated ? Scalar(operands[2], range.member) : 1;
-    const double rate = Scalar(operands[0], program::kLearningRate) * program::FactorOf(op.rates, range.member) * trust;
+    const double rate =
+        Scalar(operands[0], program::StepScalar::kLearningRate) * program::FactorOf(op.rates, range.member) * trust;
     const double decay = op.weight_decay * program::FactorOf(op.decays, range.member);
     for (int64_t i = range.begin; i < range.end; ++i) {
       for (size_t k = 0; k < moments; ++k) state[k] = kept[k][i];
@@ -49,7 +50,7 @@ absl::Status Run(const program::SgdUpdate& op, absl::Span<const Tensor> operands
 }
 
 absl::Status Run(const program::AdamWUpdate& op, absl::Span<const Tensor> operands) {
-  const program::AdamWStep<double> step(op.adam, Scalar(operands[0], program::kStep) + 1);
+  const program::AdamWStep<double> step(op.adam, Scalar(operands[0], program::StepScalar::kStep) + 1);
   Update(op, operands, 2, [&](double rate, double decay, double g, std::vector<double>& state, double& w) {
     step(rate, decay, g, state[0], state[1], w);
   });
@@ -58,7 +59,7 @@ absl::Status Run(const program::AdamWUpdate& op, absl::Span<const Tensor> operan
 
 absl::Status Run(const program::AverageUpdate& op, absl::Span<const Tensor> operands) {
   const size_t w_at = operands.size() - 2;
-  if (w_at > 0 && Scalar(operands[0], program::kIsOpen) == 0) return absl::OkStatus();
+  if (w_at > 0 && Scalar(operands[0], program::Gate::kIsOpen) == 0) return absl::OkStatus();
   const std::vector<double> w = ReadDense(operands[w_at]);
   std::vector<double> e = ReadDense(operands[w_at + 1]);
   for (size_t i = 0; i < e.size(); ++i) e[i] += (1 - op.decay) * (w[i] - e[i]);

@@ -27,7 +27,8 @@ void ForEachCell(const program::Window& window, const program::Shape& x, const p
 std::vector<double> Divisors(program::Window window, bool count_pad, const program::Shape& x, const program::Shape& y) {
   program::Shape counted = x;
   if (count_pad) {
-    counted[2] += 2 * window.pad_top, counted[3] += 2 * window.pad_left;
+    counted[2] += 2 * window.pad_top;
+    counted[3] += 2 * window.pad_left;
     window.pad_top = window.pad_left = 0;
   }
   std::vector<double> divisors(program::ElementCount(y));

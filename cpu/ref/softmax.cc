@@ -29,7 +29,7 @@ int64_t RankOf(const double* logits, int64_t classes, int64_t label) {
 absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const Tensor> operands) {
   const int64_t n = operands[0].shape[0], classes = operands[0].shape[1];
   const std::vector<double> logits = ReadDense(operands[0]), labels = ReadDense(operands[1]);
-  std::vector<double> p(n * classes), metrics(program::kMetricCount);
+  std::vector<double> p(n * classes), metrics(program::Metric::kCount);
   for (int64_t s = 0; s < n; ++s) {
     const double* row = logits.data() + s * classes;
     const double largest = *std::max_element(row, row + classes);
@@ -42,10 +42,10 @@ absl::Status Run(const program::SoftmaxCrossEntropyForward& op, absl::Span<const
     const int64_t rank = RankOf(row, classes, label);
     double smoothed = (1 - op.label_smoothing) * row[label];
     for (int64_t k = 0; k < classes && op.label_smoothing > 0; ++k) smoothed += op.label_smoothing / classes * row[k];
-    metrics[program::kLossSum] += op.weight * (largest + std::log(sum) - smoothed);
-    metrics[program::kTop1Hits] += rank < 1;
-    metrics[program::kTop5Hits] += rank < 5;
-    metrics[program::kLabelCount] += 1;
+    metrics[program::Metric::kLossSum] += op.weight * (largest + std::log(sum) - smoothed);
+    metrics[program::Metric::kTop1Hits] += rank < 1;
+    metrics[program::Metric::kTop5Hits] += rank < 5;
+    metrics[program::Metric::kLabelCount] += 1;
   }
   WriteDense(p, operands[2]);
   WriteDense(metrics, operands[3]);

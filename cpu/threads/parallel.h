@@ -10,10 +10,8 @@
 
 namespace colonnade::cpu {
 
-using program::CeilDiv;
-
 // Returns the size of parts of about equal size, of at most `most`, that `total` is cut into.
-inline int64_t EvenPart(int64_t total, int64_t most) { return CeilDiv(total, CeilDiv(total, most)); }
+inline int64_t EvenPart(int64_t total, int64_t most) { return program::CeilDiv(total, program::CeilDiv(total, most)); }
 
 // Calls body(begin, end) for `threads` ranges, in order and of nearly equal size, that together are [0, count).
 template <class Body>

@@ -85,10 +85,13 @@ void Queue::Serve() {
       --size_;
     }
     drained_.notify_one();
-    if (command.is_wait) {
-      command.handler->WaitForTask(command.task, command.step);
-    } else {
-      command.handler->RunTask(command.task, command.step);
+    switch (command.kind) {
+      case Command::Kind::kRunTask:
+        command.handler->RunTask(command.task, command.step);
+        break;
+      case Command::Kind::kWaitForTask:
+        command.handler->WaitForTask(command.task, command.step);
+        break;
     }
   }
 }

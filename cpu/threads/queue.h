@@ -28,9 +28,10 @@ class CommandHandler {
 };
 
 struct Command {
+  enum class Kind { kRunTask, kWaitForTask };
+  Kind kind = Kind::kRunTask;
   CommandHandler* handler = nullptr;
   int32_t task = 0;
-  bool is_wait = false;
   int64_t step = 0;
 };
 

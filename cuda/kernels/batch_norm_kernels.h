@@ -197,7 +197,7 @@ struct TrackChannels {
   const double* gate;  // null: open
   COLONNADE_HOST_DEVICE int64_t count() const { return sums.channels; }
   COLONNADE_THREAD {
-    if (gate != nullptr && gate[program::kIsOpen] == 0) return;
+    if (gate != nullptr && gate[program::Gate::kIsOpen] == 0) return;
     const program::ChannelMoments batch = program::ComputeMoments(sums.At(0, 0, i), sums.At(0, 1, i), elements);
     mean[i] = static_cast<float>(program::Tracked(mean[i], batch.mean, momentum));
     variance[i] = static_cast<float>(program::Tracked(variance[i], program::Unbiased(batch.variance, elements), momentum));

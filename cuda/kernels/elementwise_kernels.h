@@ -144,8 +144,8 @@ struct DropoutElements {
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
     const uint64_t first = static_cast<uint64_t>(walk.At(2, i * lanes));
-    const uint64_t seed = static_cast<uint64_t>(scalars[program::kSeed]);
-    const uint64_t step = static_cast<uint64_t>(scalars[program::kStep]);
+    const uint64_t seed = static_cast<uint64_t>(scalars[program::StepScalar::kSeed]);
+    const uint64_t step = static_cast<uint64_t>(scalars[program::StepScalar::kStep]);
     const float scale = static_cast<float>(1.0 / (1.0 - rate));
     auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
     program::Keep4 keep;

@@ -112,10 +112,10 @@ struct SumMetrics {
     return {a.loss + b.loss, a.top1 + b.top1, a.top5 + b.top5, a.counts + b.counts};
   }
   COLONNADE_HOST_DEVICE void Put(int64_t, int, const Part& sum) const {
-    metrics[program::kLossSum] = sum.loss;
-    metrics[program::kTop1Hits] = sum.top1;
-    metrics[program::kTop5Hits] = sum.top5;
-    metrics[program::kLabelCount] = sum.counts;
+    metrics[program::Metric::kLossSum] = sum.loss;
+    metrics[program::Metric::kTop1Hits] = sum.top1;
+    metrics[program::Metric::kTop5Hits] = sum.top5;
+    metrics[program::Metric::kLabelCount] = sum.counts;
   }
 };
 

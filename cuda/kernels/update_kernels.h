@@ -29,9 +29,9 @@ struct UpdateControl {
   int segments;
   UpdateSegment segment[kMostSegments];
 
-  COLONNADE_HOST_DEVICE bool IsClosed() const { return gate != nullptr && gate[program::kIsOpen] == 0; }
+  COLONNADE_HOST_DEVICE bool IsClosed() const { return gate != nullptr && gate[program::Gate::kIsOpen] == 0; }
   COLONNADE_HOST_DEVICE float GradientScale() const {
-    return gate != nullptr ? static_cast<float>(gate[program::kGradientScale]) : 1.0f;
+    return gate != nullptr ? static_cast<float>(gate[program::Gate::kGradientScale]) : 1.0f;
   }
   COLONNADE_HOST_DEVICE const UpdateSegment& SegmentOf(int64_t i) const {
     int s = 0;
@@ -39,7 +39,8 @@ struct UpdateControl {
     return segment[s];
   }
   COLONNADE_HOST_DEVICE float RateOf(const UpdateSegment& of) const {
-    return static_cast<float>(scalars[program::kLearningRate] * of.rate * (trust != nullptr ? trust[of.member] : 1));
+    return static_cast<float>(scalars[program::StepScalar::kLearningRate] * of.rate *
+                              (trust != nullptr ? trust[of.member] : 1));
   }
 };
 
@@ -78,7 +79,7 @@ struct AdamWElements {
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
     if (control.IsClosed()) return;
-    const program::AdamWStep<float> step(adam, control.scalars[program::kStep] + 1);
+    const program::AdamWStep<float> step(adam, control.scalars[program::StepScalar::kStep] + 1);
     const UpdateSegment& of = control.SegmentOf(i * lanes);
     const float lr = control.RateOf(of), scale = control.GradientScale();
     const int64_t at_m = walk.At(1, i * lanes), at_v = walk.At(2, i * lanes), at_w = walk.At(3, i * lanes);
@@ -101,7 +102,7 @@ struct AverageElements {
   float rest;  // 1 − decay
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    if (gate != nullptr && gate[program::kIsOpen] == 0) return;
+    if (gate != nullptr && gate[program::Gate::kIsOpen] == 0) return;
     const int64_t at = walk.At(1, i * lanes);
     const auto weights = VectorAt<lanes>(w, walk.At(0, i * lanes));
     auto averages = VectorAt<lanes>(e, at);
@@ -178,8 +179,8 @@ struct OpenGate {
     trust[p] =
         adapted[i] ? program::TrustRatio(trust_coefficient, weight_decay[i], scale, squares[0], squares[norm_stride[1]]) : 1;
     if (p != 0) return;
-    gate[program::kIsOpen] = program::IsFinite(total) ? 1 : 0;
-    gate[program::kGradientScale] = scale;
+    gate[program::Gate::kIsOpen] = program::IsFinite(total) ? 1 : 0;
+    gate[program::Gate::kGradientScale] = scale;
   }
 };
 

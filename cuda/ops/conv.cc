@@ -7,6 +7,7 @@
 #include "cuda/load/space_to_depth.h"
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"
+#include "program/product_uses.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -129,20 +130,23 @@ PreparedTask PrepareSummand(const TaskContext& context, Convolution::Direction d
 }  // namespace
 
 PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context) {
-  const int y = op.bias ? 3 : 2;
-  if (context.view(y).dtype != context.view(0).dtype) {
-    return PrepareSummand(context, Convolution::Direction::kForward, op.window, op.groups, {0, 1, y, /*written=*/y});
+  const auto [x, w, y, bias] = program::ForwardUses(op.bias);
+  const Uses uses = {x, w, y, /*written=*/y};
+  if (context.view(y).dtype != context.view(x).dtype) {
+    return PrepareSummand(context, Convolution::Direction::kForward, op.window, op.groups, uses);
   }
   ConvolutionTask fused(context, Convolution::Direction::kForward, op.window, op.groups);
-  RETURN_IF_ERROR(fused.Place({0, 1, y, /*written=*/y}));
-  if (op.bias) fused.conv().bias = context.operands[2].base + context.view(2).offset * SizeInBytes(context.view(2).dtype);
+  RETURN_IF_ERROR(fused.Place(uses));
+  if (op.bias) {
+    fused.conv().bias = context.operands[bias].base + context.view(bias).offset * SizeInBytes(context.view(bias).dtype);
+  }
   fused.conv().relu = op.relu;
   PreparedTask ready = fused.Finish();
   if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
 
   ConvolutionTask task(context, Convolution::Direction::kForward, op.window, op.groups);
-  RETURN_IF_ERROR(task.Place({0, 1, y, /*written=*/y}));
-  ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[2] : nullptr, op.relu));
+  RETURN_IF_ERROR(task.Place(uses));
+  ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[bias] : nullptr, op.relu));
   task.after().push_back(std::move(rest));
   return task.Finish();
 }

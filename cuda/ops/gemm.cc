@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/ops/elementwise.h"
+#include "program/product_uses.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cuda {
@@ -65,18 +66,20 @@ PreparedTask Finish(const TaskContext& context, const MatrixProduct& product, Wo
 
 // y [n, O] = x [n, I]·Wᵀ.
 PreparedTask Prepare(const program::FullyConnectedForward& op, const TaskContext& context) {
-  const int y = op.bias ? 3 : 2;
-  ASSIGN_OR_RETURN(MatrixProduct product, Product(context, 0, 1, y, context.view(0).shape[1]));
+  const program::ProductUses uses = program::ForwardUses(op.bias);
+  ASSIGN_OR_RETURN(MatrixProduct product, Product(context, uses.x, uses.w, uses.y, context.view(uses.x).shape[1]));
   product.transpose_b = true;
   MatrixProduct fused = product;
   fused.relu = op.relu;
   if (op.bias) {
-    fused.bias = context.operands[2].base + context.view(2).offset * program::SizeInBytes(context.view(2).dtype);
+    fused.bias = context.operands[uses.bias].base +
+                 context.view(uses.bias).offset * program::SizeInBytes(context.view(uses.bias).dtype);
   }
   Workspace workspace(context);
   PreparedTask ready = Finish(context, fused, workspace, {});
   if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
-  ASSIGN_OR_RETURN(Call rest, BiasAndReluCall(context.operands[y], op.bias ? &context.operands[2] : nullptr, op.relu));
+  ASSIGN_OR_RETURN(Call rest,
+                   BiasAndReluCall(context.operands[uses.y], op.bias ? &context.operands[uses.bias] : nullptr, op.relu));
   return Finish(context, product, workspace, {std::move(rest)});
 }
 

@@ -29,21 +29,21 @@ std::string Varint(uint64_t value) {
   return bytes;
 }
 
-enum WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+enum class WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
-std::string Key(int field, WireType type) { return Varint(static_cast<uint64_t>(field) << 3 | type); }
+std::string Key(int field, WireType type) { return Varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(type)); }
 
 std::string VarintField(int field, int64_t value) {
-  return absl::StrCat(Key(field, kVarint), Varint(static_cast<uint64_t>(value)));
+  return absl::StrCat(Key(field, WireType::kVarint), Varint(static_cast<uint64_t>(value)));
 }
 std::string DoubleField(int field, double value) {
-  return absl::StrCat(Key(field, kFixed64), LittleEndian(std::bit_cast<uint64_t>(value)));
+  return absl::StrCat(Key(field, WireType::kFixed64), LittleEndian(std::bit_cast<uint64_t>(value)));
 }
 std::string FloatField(int field, float value) {
-  return absl::StrCat(Key(field, kFixed32), LittleEndian(std::bit_cast<uint32_t>(value)));
+  return absl::StrCat(Key(field, WireType::kFixed32), LittleEndian(std::bit_cast<uint32_t>(value)));
 }
 std::string BytesField(int field, absl::string_view bytes) {
-  return absl::StrCat(Key(field, kLengthDelimited), Varint(bytes.size()), bytes);
+  return absl::StrCat(Key(field, WireType::kLengthDelimited), Varint(bytes.size()), bytes);
 }
 
 std::string MaskedCrc(absl::string_view bytes) {

@@ -15,6 +15,7 @@
 #include "engine/io/file.h"
 #include "engine/io/mapped_file.h"
 #include "nlohmann/json.hpp"
+#include "program/quoted.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -66,10 +67,10 @@ const absl::string_view* FindTwice(const std::vector<absl::string_view>& names) 
 // Shape and offsets against the bytes of data that the file has.
 absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
   auto broken = [&entry](const std::string& what) {
-    return Broken(absl::StrFormat("tensor %s: %s", Quoted(entry.tensor.name), what));
+    return Broken(absl::StrFormat("tensor %s: %s", program::Quoted(entry.tensor.name), what));
   };
   if (entry.dtype != "F32" && entry.dtype != "F64" && !entry.is_counter()) {
-    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", Quoted(entry.dtype)));
+    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", program::Quoted(entry.dtype)));
   }
   uint64_t bytes = entry.element_bytes();
   bool fits = !entry.too_large;
@@ -133,7 +134,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
                 : key_ == "data_offsets" ? &entry.has_offsets
                                          : nullptr;
     if (has == nullptr) return Unexpected();
-    if (*has) return Fail(absl::StrFormat("tensor %s: key \"%s\" stands twice", Quoted(entry.tensor.name), key_));
+    if (*has) return Fail(absl::StrFormat("tensor %s: key \"%s\" stands twice", program::Quoted(entry.tensor.name), key_));
     *has = true;
     return true;
   }
@@ -186,14 +187,15 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       case In::kMetadata:
         return Fail(kNoText);
       case In::kShape:
-        return Fail(absl::StrFormat("tensor %s: expected a shape of whole numbers", Quoted(entries_.back().tensor.name)));
+        return Fail(
+            absl::StrFormat("tensor %s: expected a shape of whole numbers", program::Quoted(entries_.back().tensor.name)));
       case In::kTop:
-        return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, Quoted(key_)));
+        return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, program::Quoted(key_)));
       case In::kTensor:
       case In::kOffsets:
         break;
     }
-    return Fail(absl::StrFormat(kIncomplete, Quoted(entries_.back().tensor.name)));
+    return Fail(absl::StrFormat(kIncomplete, program::Quoted(entries_.back().tensor.name)));
   }
   bool CheckNames() {
     std::vector<absl::string_view> names, keys(metadata_keys_.begin(), metadata_keys_.end());
@@ -201,7 +203,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     for (const Entry& entry : entries_) names.push_back(entry.tensor.name);
     for (const std::vector<absl::string_view>* list : {&names, &keys}) {
       const absl::string_view* twice = FindTwice(*list);
-      if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", Quoted(*twice)));
+      if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", program::Quoted(*twice)));
     }
     return true;
   }
@@ -236,8 +238,8 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) 
   uint64_t at = 0;
   for (const Entry& entry : entries) {
     if (entry.begin() != at) {
-      return Broken(absl::StrFormat("tensor %s: expected its bytes to begin at %d, found %d", Quoted(entry.tensor.name), at,
-                                    entry.begin()));
+      return Broken(absl::StrFormat("tensor %s: expected its bytes to begin at %d, found %d",
+                                    program::Quoted(entry.tensor.name), at, entry.begin()));
     }
     at = entry.end();
   }
@@ -256,7 +258,7 @@ absl::Status CheckSum(const Header& header, absl::string_view data) {
   const std::string found = absl::StrFormat("%08x", sum);
   if (found == *header.checksum) return absl::OkStatus();
   return Broken(absl::StrFormat("expected tensors of checksum %s, as %s says, found %s: the file is damaged",
-                                Quoted(*header.checksum), kChecksum, found));
+                                program::Quoted(*header.checksum), kChecksum, found));
 }
 
 std::vector<float> AsFloats(const NamedTensor& tensor) { return {tensor.values.begin(), tensor.values.end()}; }
@@ -269,7 +271,7 @@ absl::string_view BytesOf(const TensorView& tensor) { return {tensor.bytes.data(
 absl::Status CheckStated(absl::Span<const TensorView> tensors) {
   std::vector<absl::string_view> names;
   for (const TensorView& tensor : tensors) {
-    const std::string name = Quoted(tensor.name);
+    const std::string name = program::Quoted(tensor.name);
     if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
     const int64_t elements = static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype);
     if (elements != program::ElementCount(tensor.shape)) {
@@ -279,7 +281,7 @@ absl::Status CheckStated(absl::Span<const TensorView> tensors) {
     names.push_back(tensor.name);
   }
   const absl::string_view* twice = FindTwice(names);
-  return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", Quoted(*twice)));
+  return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", program::Quoted(*twice)));
 }
 
 // The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes. Without a checksum where

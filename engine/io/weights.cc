@@ -13,6 +13,7 @@
 #include "engine/io/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "program/json_text.h"
+#include "program/quoted.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -47,12 +48,12 @@ absl::Status CheckShard(const MappedWeights& weights, size_t first, std::set<std
     return absl::InvalidArgumentError(
         absl::StrFormat("expected only the tensors that the index names for it, found %s besides; "
                         "use the index that was written with it",
-                        Quoted(weights.tensors[i].name)));
+                        program::Quoted(weights.tensors[i].name)));
   }
   for (const std::string& name : named) {
     if (IsBatchCounter(name)) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected tensor %s, which the index names for it, found none", Quoted(name)));
+        absl::StrFormat("expected tensor %s, which the index names for it, found none", program::Quoted(name)));
   }
   return absl::OkStatus();
 }
@@ -82,9 +83,10 @@ absl::StatusOr<WeightMap> WeightMapFromJson(absl::string_view text) {
   WeightMap map;
   for (const auto& [name, file] : json[kWeightMap].items()) {
     if (!file.is_string() || !IsFileBeside(file)) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "tensor %s: expected the name of a file beside the index, found %s", Quoted(name),
-          file.is_string() ? Quoted(file.get_ref<const std::string&>()) : absl::StrCat("a JSON ", file.type_name())));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("tensor %s: expected the name of a file beside the index, found %s", program::Quoted(name),
+                          file.is_string() ? program::Quoted(file.get_ref<const std::string&>())
+                                           : absl::StrCat("a JSON ", file.type_name())));
     }
     map.emplace(name, file);
   }
@@ -100,13 +102,6 @@ absl::StatusOr<MappedWeights> MapWeights(const std::string& path) {
   MappedWeights weights;
   RETURN_IF_ERROR(AddFile(path, weights));
   return weights;
-}
-
-absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path) {
-  ASSIGN_OR_RETURN(MappedWeights weights, MapWeights(path));
-  std::vector<NamedTensor> tensors;
-  for (const TensorView& tensor : weights.tensors) tensors.push_back(AsDoubles(tensor));
-  return tensors;
 }
 
 }  // namespace colonnade::engine

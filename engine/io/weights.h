@@ -28,8 +28,6 @@ struct MappedWeights {
 // that it names is missing, and InvalidArgument where such a name leads elsewhere, or a file has more or fewer tensors than
 // the index names for it.
 absl::StatusOr<MappedWeights> MapWeights(const std::string& path);
-// Reads the same weights as doubles.
-absl::StatusOr<std::vector<NamedTensor>> LoadWeights(const std::string& path);
 
 using WeightMap = std::map<std::string, std::string>;  // from the name of a tensor to that of its file
 // Reads an index. InvalidArgument where the JSON is not that of an index, a key stands twice or a file does not lie beside

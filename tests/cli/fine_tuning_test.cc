@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"
+#include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
 namespace {

@@ -20,6 +20,7 @@
 #include "partition/plan.h"
 #include "program/text.h"
 #include "tests/cli/command.h"
+#include "tests/engine/load_weights.h"
 #include "tests/paths.h"
 
 namespace colonnade::cli {

@@ -26,7 +26,7 @@ program::Program OwnKernels() {
   const Shape image = {2, 32, 6, 6}, flat = {2, 32 * 36}, half = {2, 16, 6, 6};
   std::vector<BufferId> parts, gathered, sums;
   program::Input images{"images", DType::kF32, image, {}}, targets{"labels", DType::kI32, {2}, {}};
-  program::Input step{"scalars", DType::kF64, {program::kStepScalarCount}, {}};
+  program::Input step{"scalars", DType::kF64, {program::StepScalar::kCount}, {}};
   program::Output results{program::Output::Kind::kMetrics, "metrics", "loss", {4}, {}};
   program::Output flags{program::Output::Kind::kFinite, "finite", "", {1}, {}};
   for (int d = 0; d < 2; ++d) {
@@ -37,7 +37,7 @@ program::Program OwnKernels() {
       builder.AddCompute(d, lane, std::move(op), std::move(uses), {}, {"layer"});
     };
     const BufferId x = add("x", image), labels = add("labels", {2}, DType::kI32),
-                   scalars = add("scalars", {program::kStepScalarCount}, DType::kF64);
+                   scalars = add("scalars", {program::StepScalar::kCount}, DType::kF64);
     int input = 0;
     for (const auto& [buffer, of] : {std::pair{x, &images}, {labels, &targets}, {scalars, &step}}) {
       of->pieces.push_back({buffer, WholeOf(builder.shape(buffer))});

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/alignment.h"
 #include "gtest/gtest.h"
 
 namespace colonnade::cpu {
@@ -51,7 +52,7 @@ void ExpectZeroWhereMemoryWasUsed(int64_t bytes) {
 }
 
 TEST(Arena, IsZeroWhateverLayThere) {
-  for (int64_t bytes : {kAlignment, int64_t{1} << 16, kLarge}) ExpectZeroWhereMemoryWasUsed(bytes);
+  for (int64_t bytes : {kAlignmentBytes, int64_t{1} << 16, kLarge}) ExpectZeroWhereMemoryWasUsed(bytes);
 }
 
 TEST(Arena, LargeOnesTakeNoPageBeforeItIsTouched) {

@@ -421,7 +421,7 @@ TEST(CpuBackend, OfEqualLogitsTheSmallestClassIsAhead) {
 TEST(CpuBackend, AnUpdateOfAColumnLeavesTheOtherColumns) {
   constexpr int64_t kRows = 5, kColumns = 6;
   program::Builder builder = MakeBuilder(1);
-  const Fed scalars = AddFed(builder, 0, "scalars", DType::kF64, {program::kStepScalarCount});
+  const Fed scalars = AddFed(builder, 0, "scalars", DType::kF64, {program::StepScalar::kCount});
   const auto add = [&](const char* name) {
     return builder.AddBuffer(0, name, DType::kF32, {kRows, kColumns}, Lifetime::kPersistent);
   };

@@ -86,7 +86,7 @@ struct Sharded {
       momentum_b.push_back(members(momenta[d])[1]);
       x.push_back(AddFed(builder, d, "x", dtype, {kBatch, kIn, kSize, kSize}));
       dy.push_back(AddFed(builder, d, "dy", dtype, {kBatch, kOut, kSize, kSize}));
-      scalars.push_back(AddFed(builder, d, "scalars", DType::kF64, {program::kStepScalarCount}));
+      scalars.push_back(AddFed(builder, d, "scalars", DType::kF64, {program::StepScalar::kCount}));
       flag.push_back(builder.AddBuffer(d, "flag", DType::kI32, {1}));
       const BufferId y = builder.AddBuffer(d, "y", dtype, {kBatch, kOut, kSize, kSize});
       const program::Window window{3, 3, 1, 1, 1, 1, 1, 1};

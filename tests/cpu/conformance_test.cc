@@ -98,7 +98,7 @@ double Objective(const OpCase& op_case, const Values& values) {
   EXPECT_TRUE(results.ok()) << results.status();
   if (!results.ok()) return 0;
   const std::vector<double>& y = (*results)[check.y];
-  if (!check.dy) return y[program::kLossSum] / y[program::kLabelCount];
+  if (!check.dy) return y[program::Metric::kLossSum] / y[program::Metric::kLabelCount];
   double sum = 0;
   for (size_t i = 0; i < y.size(); ++i) sum += y[i] * values[*check.dy][i];
   return sum;
@@ -278,10 +278,10 @@ TEST(Conformance, LogitsThatAreNoNumbersAreNoHits) {
     Values values = MakeValues(op_case, Data::kNormal, 1);
     values[0].assign(10, std::numeric_limits<double>::quiet_NaN());  // the logits
     const std::vector<double> metrics = on_cpu.Run(values).back();
-    EXPECT_TRUE(std::isnan(metrics[program::kLossSum]));
-    EXPECT_EQ(metrics[program::kTop1Hits], 0);
-    EXPECT_EQ(metrics[program::kTop5Hits], 0);
-    EXPECT_EQ(metrics[program::kLabelCount], 1);
+    EXPECT_TRUE(std::isnan(metrics[program::Metric::kLossSum]));
+    EXPECT_EQ(metrics[program::Metric::kTop1Hits], 0);
+    EXPECT_EQ(metrics[program::Metric::kTop5Hits], 0);
+    EXPECT_EQ(metrics[program::Metric::kLabelCount], 1);
   }
 }
 

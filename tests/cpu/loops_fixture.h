@@ -1,4 +1,5 @@
-// What tests of the loops that are compiled for each instruction set begin with: random numbers, and a reason to skip them.
+// What tests of the loops that are compiled for each instruction set begin with: which of them are here, random
+// numbers, and a reason to skip the tests.
 #ifndef COLONNADE_TESTS_CPU_LOOPS_FIXTURE_H_
 #define COLONNADE_TESTS_CPU_LOOPS_FIXTURE_H_
 
@@ -12,6 +13,15 @@
 #include "cpu/ops/instruction_set.h"
 
 namespace colonnade::cpu {
+
+// Returns all loops that this processor can run, the widest last.
+template <class Loops>
+std::vector<const Loops*> AllOf(const Loops* avx512, const Loops* avx2) {
+  std::vector<const Loops*> loops;
+  if (HasAvx2()) loops.push_back(avx2);
+  if (HasAvx512()) loops.push_back(avx512);
+  return loops;
+}
 
 class LoopsFixture : public testing::Test {
  protected:

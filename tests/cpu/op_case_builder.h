@@ -31,7 +31,7 @@ class Case {
   int Input(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kInput}); }
   int Parameter(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kParameter}); }
   int Output(std::string name, Shape shape) { return Add({std::move(name), std::move(shape), Role::kOutput}); }
-  int Scalars() { return Add({"scalars", {program::kStepScalarCount}, Role::kInput, Fill::kScalars, DType::kF64}); }
+  int Scalars() { return Add({"scalars", {program::StepScalar::kCount}, Role::kInput, Fill::kScalars, DType::kF64}); }
   int Sums(std::string name, int64_t groups, int64_t channels) {
     return Add({std::move(name), {groups, 2, channels}, Role::kOutput, Fill::kNumbers, DType::kF64});
   }

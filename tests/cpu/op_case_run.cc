@@ -38,10 +38,10 @@ std::vector<double> Labels(const Operand& operand) {
 }
 
 std::vector<double> Scalars() {
-  std::vector<double> scalars(program::kStepScalarCount);
-  scalars[program::kLearningRate] = 0.125;
-  scalars[program::kStep] = kDropoutStep;
-  scalars[program::kSeed] = kDropoutSeed;
+  std::vector<double> scalars(program::StepScalar::kCount);
+  scalars[program::StepScalar::kLearningRate] = 0.125;
+  scalars[program::StepScalar::kStep] = kDropoutStep;
+  scalars[program::StepScalar::kSeed] = kDropoutSeed;
   return scalars;
 }
 

@@ -158,7 +158,7 @@ OpCase Softmax(int64_t n, int64_t classes, double weight = 1, double smoothing =
   const int p = c.Output("p", {n, classes}), dx = c.Output("dlogits", {n, classes});
   const int count = c.Add({.name = "label_count", .shape = {1}, .role = Role::kOutput, .dtype = DType::kF64});
   const int metrics =
-      c.Add({.name = "metrics", .shape = {program::kMetricCount}, .role = Role::kOutput, .dtype = DType::kF64});
+      c.Add({.name = "metrics", .shape = {program::Metric::kCount}, .role = Role::kOutput, .dtype = DType::kF64});
   c.Run(program::SoftmaxCrossEntropyForward{weight, smoothing}, {x, labels, p, metrics});
   c.Run(program::CountLabels{}, {labels, count});
   c.Run(program::SoftmaxCrossEntropyBackward{weight, smoothing}, {count, p, labels, dx});
@@ -237,7 +237,7 @@ enum class GateIs { kAbsent, kOpen, kClosed };
 std::vector<int> AddGate(Case& c, GateIs gate) {
   if (gate == GateIs::kAbsent) return {};
   const Fill fill = gate == GateIs::kOpen ? Fill::kPositive : Fill::kZeros;
-  return {c.Add({.name = "gate", .shape = {program::kGateCount}, .fill = fill, .dtype = DType::kF64}),
+  return {c.Add({.name = "gate", .shape = {program::Gate::kCount}, .fill = fill, .dtype = DType::kF64}),
           c.Add({.name = "trust", .shape = {1}, .fill = Fill::kPositive, .dtype = DType::kF64})};
 }
 const char* SuffixOf(GateIs gate) { return gate == GateIs::kAbsent ? "" : gate == GateIs::kOpen ? "_open" : "_closed"; }
@@ -286,7 +286,7 @@ OpCase SquaredNorms(const std::string& name, const Shape& shape, bool of_weights
 OpCase Gate(const std::string& name, int64_t parameters, const program::UpdateGate& op) {
   Case c(absl::StrCat("update_gate_", name));
   const int norms = c.Add({.name = "norms", .shape = {parameters, 2}, .fill = Fill::kPositive, .dtype = DType::kF64});
-  const int gate = c.Add({"gate", {program::kGateCount}, Role::kOutput, Fill::kNumbers, DType::kF64});
+  const int gate = c.Add({"gate", {program::Gate::kCount}, Role::kOutput, Fill::kNumbers, DType::kF64});
   const int trust = c.Add({"trust", {parameters}, Role::kOutput, Fill::kNumbers, DType::kF64});
   c.Run(op, {norms, gate, trust});
   return Inexact(std::move(c).Done());

@@ -80,10 +80,10 @@ TEST(Progress, AWaitOnOneLaneEndsWhenTheTaskOfAnotherHas) {
   {
     Queue compute([] {}), comm([] {});
     for (int64_t step = 0; step < 50; ++step) {
-      comm.Push({.handler = &second, .task = 0, .is_wait = true, .step = step});
+      comm.Push({.kind = Command::Kind::kWaitForTask, .handler = &second, .task = 0, .step = step});
       comm.Push({.handler = &second, .task = 1, .step = step});
       compute.Push({.handler = &first, .task = 0, .step = step});
-      compute.Push({.handler = &first, .task = 1, .is_wait = true, .step = step});
+      compute.Push({.kind = Command::Kind::kWaitForTask, .handler = &first, .task = 1, .step = step});
     }
     progress.WaitFor(1, 49);
   }

@@ -374,7 +374,8 @@ TEST(Ref, TheSixthLargestLogitIsNoTop5Hit) {
   for (int label = 0; label < 7; ++label) {
     labels[0] = label;
     RunOk(program::SoftmaxCrossEntropyForward{}, operands);
-    EXPECT_THAT((Vector{metrics[program::kTop1Hits], metrics[program::kTop5Hits]}), ElementsAreArray(hits[label]));
+    EXPECT_THAT((Vector{metrics[program::Metric::kTop1Hits], metrics[program::Metric::kTop5Hits]}),
+                ElementsAreArray(hits[label]));
   }
 }
 

@@ -174,10 +174,10 @@ TEST(Gradients, DropoutAndLoss) {
   auto loss = [&](Vector& v) {
     EXPECT_TRUE(
         Apply(program::SoftmaxCrossEntropyForward{}, {Of(v, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
-    return Vector{sums[program::kLossSum] / 3};
+    return Vector{sums[program::Metric::kLossSum] / 3};
   };
   loss(xv);
-  EXPECT_EQ(sums[program::kLabelCount], 3);
+  EXPECT_EQ(sums[program::Metric::kLabelCount], 3);
   ASSERT_TRUE(Apply(program::SoftmaxCrossEntropyBackward{}, {Of(count, {1}), Of(p, x), Of(label, labels), Of(dx, x)}).ok());
   ExpectGradient(loss, xv, {1}, dx, "loss");
 }
@@ -187,8 +187,8 @@ TEST(Softmax, HitsCountClassesThatStandBefore) {
   Vector logits = {1, 1, 1, 1, 1, 1, 1, 9, 8, 7, 6, 5, 4, 3}, label = {4, 5}, p(14), sums(4);
   ASSERT_TRUE(
       Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).ok());
-  EXPECT_EQ(sums[program::kTop1Hits], 0);
-  EXPECT_EQ(sums[program::kTop5Hits], 1);  // four equal logits of smaller index stand before; the other is sixth
+  EXPECT_EQ(sums[program::Metric::kTop1Hits], 0);
+  EXPECT_EQ(sums[program::Metric::kTop5Hits], 1);  // four equal logits of smaller index stand before; the other is sixth
   label = {7, 0};
   EXPECT_EQ(
       Apply(program::SoftmaxCrossEntropyForward{}, {Of(logits, x), Of(label, labels), Of(p, x), Of(sums, metrics)}).code(),

@@ -40,7 +40,7 @@ TEST(Status, MessagesNameCallTaskAndDevice) {
   task.what = program::Compute{program::ConvForward{}};
   task.from.layer = "conv1";
   EXPECT_EQ(InTask(StatusOf(FailureOfCuda(2), "cudaMalloc", "out of memory"), task).message(),
-            "task 17 (conv_forward of conv1) on device 2: cudaMalloc: out of memory");
+            "task 17 (conv_forward of conv1, device 2): cudaMalloc: out of memory");
 }
 
 }  // namespace

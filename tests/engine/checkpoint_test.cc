@@ -14,6 +14,7 @@
 #include "engine/io/xxh3.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/load_weights.h"
 #include "tests/engine/parameters.h"
 #include "tests/folder.h"
 #include "tests/no_threads.h"

@@ -43,16 +43,16 @@ struct TwoDevices {
   TwoDevices() {
     Builder b("two_devices", program::Mode::kTrain, kBatch, DType::kF32, {{"data", 2}});
     Input image_input{"images", DType::kF32, {kBatch, kPixels}, {}}, label_input{"labels", DType::kI32, {kBatch}, {}},
-        scalar_input{"scalars", DType::kF64, {program::kStepScalarCount}, {}};
+        scalar_input{"scalars", DType::kF64, {program::StepScalar::kCount}, {}};
     // Flags stand before metrics, and device 1 before device 0, so that an order of our own shows.
     Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = {2}};
-    Output sums{.kind = Output::Kind::kMetrics, .name = "metrics", .layer = "loss", .shape = {program::kMetricCount}};
+    Output sums{.kind = Output::Kind::kMetrics, .name = "metrics", .layer = "loss", .shape = {program::Metric::kCount}};
     Output gradient{.kind = Output::Kind::kGradient, .name = "a", .layer = "first", .shape = {2, 2}};
     for (int d = 0; d < 2; ++d) {
       images.push_back(b.AddBuffer(d, "images", DType::kF32, {2, kPixels}));
       labels.push_back(b.AddBuffer(d, "labels", DType::kI32, {2}));
-      scalars.push_back(b.AddBuffer(d, "scalars", DType::kF64, {program::kStepScalarCount}));
-      metrics.push_back(b.AddBuffer(d, "metrics", DType::kF64, {program::kMetricCount}));
+      scalars.push_back(b.AddBuffer(d, "scalars", DType::kF64, {program::StepScalar::kCount}));
+      metrics.push_back(b.AddBuffer(d, "metrics", DType::kF64, {program::Metric::kCount}));
       flags.push_back(b.AddBuffer(d, "flags", DType::kI32, {2}));
       gradients.push_back(b.AddBuffer(d, "gradient", d == 0 ? DType::kF32 : DType::kF64, {1, 2}));
       image_input.pieces.push_back({images[d], {{2 * d, 0}, {2, kPixels}}});
@@ -86,11 +86,11 @@ struct TwoDevices {
   void Meaning(const program::Task& task, FakeLoaded& loaded) const {
     const int d = task.device;
     std::vector<double>& out = loaded.memory[metrics[d].value];
-    out = d == 0 ? std::vector<double>(program::kMetricCount) : loaded.memory[metrics[0].value];
-    for (double pixel : loaded.memory[images[d].value]) out[program::kLossSum] += pixel;
-    for (double label : loaded.memory[labels[d].value]) out[program::kLabelCount] += label >= 0;
-    out[program::kTop1Hits] += loaded.memory[images[d].value][0];
-    out[program::kTop5Hits] = 10 * out[program::kTop1Hits];
+    out = d == 0 ? std::vector<double>(program::Metric::kCount) : loaded.memory[metrics[0].value];
+    for (double pixel : loaded.memory[images[d].value]) out[program::Metric::kLossSum] += pixel;
+    for (double label : loaded.memory[labels[d].value]) out[program::Metric::kLabelCount] += label >= 0;
+    out[program::Metric::kTop1Hits] += loaded.memory[images[d].value][0];
+    out[program::Metric::kTop5Hits] = 10 * out[program::Metric::kTop1Hits];
   }
 };
 
@@ -193,9 +193,9 @@ TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
   ASSERT_TRUE(RunStep(*executor_, std::vector<float>(8), {0, -1, 2, 1}, {.learning_rate = 0.25, .step = 7, .seed = 9}).ok());
   for (BufferId scalars : two_.scalars) {
     const std::vector<double>& values = loaded().memory[scalars.value];
-    EXPECT_EQ(values[program::kLearningRate], 0.25);
-    EXPECT_EQ(values[program::kStep], 7);
-    EXPECT_EQ(values[program::kSeed], 9);
+    EXPECT_EQ(values[program::StepScalar::kLearningRate], 0.25);
+    EXPECT_EQ(values[program::StepScalar::kStep], 7);
+    EXPECT_EQ(values[program::StepScalar::kSeed], 9);
   }
 }
 
@@ -263,7 +263,7 @@ TEST(ExecutorGate, ThatIsClosedIsToldThoughNoDeviceHasAGradientThatIsNotFinite) 
   Program& program = two.program;
   program::Buffer buffer = program.buffer(two.metrics[0]);
   buffer.id = buffer.layout_as = BufferId{static_cast<int32_t>(program.buffers.size())};
-  buffer.shape = {program::kGateCount};
+  buffer.shape = {program::Gate::kCount};
   program.buffers.push_back(buffer);
   program.outputs.push_back({.kind = Output::Kind::kGate,
                              .name = "gate",
@@ -298,8 +298,8 @@ TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
   two.program.outputs.push_back({.kind = Output::Kind::kMetrics,
                                  .name = "last",
                                  .layer = "last",
-                                 .shape = {program::kMetricCount},
-                                 .pieces = {{two.metrics[0], Region::Whole({program::kMetricCount})}}});
+                                 .shape = {program::Metric::kCount},
+                                 .pieces = {{two.metrics[0], Region::Whole({program::Metric::kCount})}}});
   const auto stores_metrics = [&](const program::Task& task) {
     return task.device == 1 && std::holds_alternative<program::Compute>(task.what) && task.uses.size() == 1 &&
            task.uses[0].buffer == two.metrics[1];

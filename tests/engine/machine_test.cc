@@ -48,6 +48,29 @@ std::string ErrorOf(const std::string& from, const std::string& to) {
 // The pair above goes through a host that it does not have, unless peers reach each other.
 std::string Good() { return absl::StrReplaceAll(kTwo, {{R"("staged": [["d0", "d1"]], )", ""}}); }
 
+template <class F>
+void ForEachOrigin(const Machine& m, F f) {
+  for (const MachineQuantity& of : MachineQuantities()) {
+    if (const Quantity& q = m.*of.quantity; q.value != 0) f(q.from, 1);
+  }
+  for (const OpRate& op : m.ops) f(op.from, op.points.size() + op.batch_curve.size());
+  for (const Link& link : m.links) {
+    f(link.bytes_per_sec.from, 1);
+    if (link.latency_sec.value != 0) f(link.latency_sec.from, 1);
+    if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.from, 1);
+  }
+  for (const MeasuredTransfer& transfer : m.transfers) f(transfer.from, transfer.points.size());
+  for (const SlowerDevice& slower : m.slower) f(slower.from, 1);
+}
+
+// Counts the numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
+std::vector<int> CountByOrigin(const Machine& machine) {
+  std::vector<int> counts(std::size(kOriginNames), 0);
+  ForEachOrigin(machine,
+                [&](Origin origin, size_t numbers) { counts[static_cast<int>(origin)] += static_cast<int>(numbers); });
+  return counts;
+}
+
 TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   absl::StatusOr<Machine> machine = MachineFromJson(Good());
   ASSERT_TRUE(machine.ok()) << machine.status();

@@ -10,6 +10,7 @@
 #include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
 #include "tests/engine/simulated_case.h"
+#include "tests/program/each_for_itself.h"
 
 namespace colonnade::engine {
 namespace {

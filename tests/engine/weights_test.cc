@@ -9,6 +9,7 @@
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/load_weights.h"
 #include "tests/engine/safetensors_bytes.h"
 #include "tests/folder.h"
 

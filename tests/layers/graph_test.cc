@@ -259,7 +259,7 @@ TEST(LayerGraph, ShapesOfALossHaveLabelsAndTheirCountLastAndTheMetricsAsOutput) 
   const LayerShapes of_loss = graph->Shapes(loss, 3), of_fc = graph->Shapes(fc, 3);
   EXPECT_EQ(of_loss.inputs, (std::vector<Shape>{Shape{3, 5}, Shape{3}, Shape{1}}));
   EXPECT_EQ(of_loss.global_inputs, of_loss.inputs);
-  EXPECT_EQ(of_loss.output, Shape{program::kMetricCount});
+  EXPECT_EQ(of_loss.output, Shape{program::Metric::kCount});
   EXPECT_EQ(of_fc.inputs, (std::vector<Shape>{{3, 4}}));
   EXPECT_EQ(of_fc.parameters, (std::vector<Shape>{{5, 4}, {5}}));
   EXPECT_EQ(of_fc.output, (Shape{3, 5}));

@@ -28,7 +28,7 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   if (TraitsOf(layer).is_loss) {
     shapes.inputs.push_back({inputs[0][0]});
     shapes.inputs.push_back({1});
-    shapes.output = {program::kMetricCount};
+    shapes.output = {program::Metric::kCount};
   }
   shapes.global_inputs = shapes.inputs;
   for (const ParameterSpec& p : Parameters(layer, inputs)) shapes.parameters.push_back(p.shape);

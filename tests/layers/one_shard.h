@@ -50,7 +50,7 @@ class OneShard {
       const Named of = operands_[i];
       Add(D(of.slot), "d" + of.name, of.operand.shape, of.operand.global_shape);
     }
-    Add({}, "scalars", {program::kStepScalarCount}, {});
+    Add({}, "scalars", {program::StepScalar::kCount}, {});
   }
   OneShard(const Layer& layer, const std::vector<Shape>& inputs, const StageOptions& options = {})
       : OneShard(layer, ShapesOf(layer, inputs), ShapesOf(layer, inputs), options) {}

@@ -76,7 +76,7 @@ TEST(Stages, AProductByRowsWithoutABiasIsMadeInOneStage) {
 TEST(Stages, ALossReadsLabelsAndTheirCountMakesMetricsAndHasNoDy) {
   const LayerShapes shapes = ShapesOf(SoftmaxCrossEntropy{}, kRows);
   EXPECT_THAT(shapes.inputs, ElementsAre(Shape{6, 10}, Shape{6}, Shape{1}));
-  EXPECT_EQ(shapes.output, Shape{program::kMetricCount});
+  EXPECT_EQ(shapes.output, Shape{program::Metric::kCount});
   const LayerStages stages = StagesOf(SoftmaxCrossEntropy{}, kRows);
   EXPECT_THAT(Words(stages), ElementsAre("forward: x0 x1 -> y v0", "backward: x1 x2 v0 -> dx0"))
       << "labels have no gradient";

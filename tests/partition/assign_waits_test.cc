@@ -3,8 +3,10 @@
 #include "partition/lowering_passes.h"
 #include "program/builder.h"
 #include "program/dag.h"
+#include "program/memory.h"
 #include "program/verify.h"
 #include "tests/partition/lowered.h"
+#include "tests/program/verify_memory_map.h"
 
 namespace colonnade::partition {
 namespace {

@@ -20,6 +20,7 @@
 #include "partition/named_plans.h"
 #include "partition/proposals.h"
 #include "tests/partition/random_case.h"
+#include "tests/program/each_for_itself.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::partition {

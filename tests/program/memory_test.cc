@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "program/verify.h"
 #include "tests/program/sample_programs.h"
+#include "tests/program/verify_memory_map.h"
 
 namespace colonnade::program {
 namespace {

@@ -13,8 +13,8 @@ namespace colonnade::program {
 namespace {
 
 constexpr Lane kCompute = Lane::kCompute;
-const Shape kScalarsShape = {kStepScalarCount};
-const Shape kMetricsShape = {kMetricCount};
+const Shape kScalarsShape = {StepScalar::kCount};
+const Shape kMetricsShape = {Metric::kCount};
 
 // The buffers of one of the two columns.
 struct Column {
@@ -317,7 +317,7 @@ Program EveryOp() {
   d.b.AddCompute(0, kCompute, CheckFinite{}, {d.b.Read(dw), d.b.Write(flag)}, {}, {"fc", Pass::kUpdate});
   d.b.AddCompute(0, kCompute, SgdUpdate{0.9, 5e-4, SgdForm::kNesterov},
                  {d.b.Read(scalars), d.b.Read(dw), d.b.Accumulate(v), d.b.Accumulate(w)}, {}, {"fc", Pass::kUpdate});
-  const BufferId norms = d.New(DType::kF64, {1, 2}), gate = d.New(DType::kF64, {kGateCount}),
+  const BufferId norms = d.New(DType::kF64, {1, 2}), gate = d.New(DType::kF64, {Gate::kCount}),
                  trust = d.New(DType::kF64, {1});
   const BufferId second = d.State(DType::kF32, {10, 144});
   d.b.AddCompute(0, kCompute, SquaredNorms{}, {d.b.Read(dw), d.b.Write(norms)}, {}, {"fc", Pass::kUpdate});

@@ -154,7 +154,7 @@ const Breakage kDeclarations[] = {
     {"gate_type", "outputs", "f64 for metrics and gates", [](Program& p) { p.outputs[1].kind = Output::Kind::kGate; }},
     {"gate_of_two_devices", "outputs", "has 2 pieces",
      [](Program& p) {
-       Output gate{.kind = Output::Kind::kGate, .name = "gate", .shape = {kGateCount}};
+       Output gate{.kind = Output::Kind::kGate, .name = "gate", .shape = {Gate::kCount}};
        for (int d = 0; d < 2; ++d) {
          Buffer buffer = FindBuffer(p, "metrics", d);
          buffer.id = buffer.layout_as = BufferId{static_cast<int32_t>(p.buffers.size())};

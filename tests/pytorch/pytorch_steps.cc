@@ -26,6 +26,7 @@
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
 #include "program/verify.h"
+#include "tests/engine/load_weights.h"
 
 namespace {
 

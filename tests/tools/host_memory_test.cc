@@ -96,7 +96,7 @@ int64_t BytesAt(int64_t batch) {
 
 TEST(LeastBytes, AreNearAndNotAboveWhatTheBackendSays) {
   constexpr int64_t kOnHost =
-      2 * 4 * (256 * 64 + 256) + 2 * 8 * program::kStepScalarCount;  // the slots of images, labels and scalars
+      2 * 4 * (256 * 64 + 256) + 2 * 8 * program::StepScalar::kCount;  // the slots of images, labels and scalars
   for (partition::Reduction reduction : {partition::Reduction::kAllReduce, partition::Reduction::kSharded}) {
     const program::Program program = Lowered(256, reduction);
     int64_t says = kOnHost;

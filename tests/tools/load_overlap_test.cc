@@ -115,7 +115,7 @@ TEST_P(LoadOverlap, TheHostHoldsEachSampleOnceWhateverTheNumberOfDevices) {
   for (const program::Input& input : program_.inputs) {
     bytes += program::ElementCount(input.shape) * program::SizeInBytes(input.host_dtype);
   }
-  EXPECT_EQ(bytes, kBatch * 28 * 28 + kBatch * 4 + program::kStepScalarCount * 8);
+  EXPECT_EQ(bytes, kBatch * 28 * 28 + kBatch * 4 + program::StepScalar::kCount * 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, LoadOverlap,

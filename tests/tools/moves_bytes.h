@@ -9,6 +9,7 @@
 #include "program/builder.h"
 #include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
+#include "tests/program/each_for_itself.h"
 
 namespace colonnade::tools {
 

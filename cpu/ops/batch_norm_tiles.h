@@ -1,9 +1,9 @@
-// The loops of batch normalisation over pieces of tensors, by lane: what vectors of 16 floats are made of. Tensors are of T,
+// The loops of batch normalisation over tiles of tensors, by lane: what vectors of 16 floats are made of. Tensors are of T,
 // float or BFloat16.
 //
-// Plain values and pure functions; threads may call them on pieces of their own.
-#ifndef COLONNADE_CPU_BATCH_NORM_PIECES_H_
-#define COLONNADE_CPU_BATCH_NORM_PIECES_H_
+// Plain values and pure functions; threads may call them on tiles of their own.
+#ifndef COLONNADE_CPU_BATCH_NORM_TILES_H_
+#define COLONNADE_CPU_BATCH_NORM_TILES_H_
 
 #include <algorithm>
 #include <array>
@@ -12,34 +12,34 @@
 #include "cpu/load/view.h"
 #include "cpu/ops/clones.h"
 #include "cpu/threads/parallel.h"
+#include "program/rounding.h"
 
 namespace colonnade::cpu {
 
-inline constexpr int64_t kLanes = kChannelBlock;
-inline constexpr int64_t kPieceElements = 32768;  // of one operand: what one thread works on at a time
-inline constexpr int64_t kRunElements = 8192;     // about as many of a piece lie side by side where images are small
-inline constexpr int64_t kMaxBlocks = 16;         // blocks of channels in a piece
+inline constexpr int64_t kTileElements = 32768;  // of one operand: what one thread works on at a time
+inline constexpr int64_t kRunElements = 8192;    // about as many of a tile lie side by side where images are small
+inline constexpr int64_t kMaxBlocks = 16;        // blocks of channels in a tile
 
-// Dense tensors [n,C,…] of one layout, cut into groups of samples and these into pieces: some blocks of channels of a range
+// Dense tensors [n,C,…] of one layout, cut into groups of samples and these into tiles: some blocks of channels of a range
 // of the pixels, sample after sample. The `width` channels of a block are neighbours in memory: 16 of blocked images and of
 // matrices, whose last block may have fewer; 1 of row-major images.
-struct Pieces {
+struct ChannelTiles {
   int64_t groups, samples, channels, pixels;  // samples of one group
   int64_t width, blocks;
-  int64_t piece_blocks, piece_pixels, across, along;  // pieces across the blocks and along the pixels
+  int64_t tile_blocks, tile_pixels, across, along;  // tiles across the blocks and along the pixels
 
-  // Cuts tensors like `x`, whose sums are like `sums`, into pieces.
-  Pieces(const View& x, const View& sums)
+  // Cuts tensors like `x`, whose sums are like `sums`, into tiles.
+  ChannelTiles(const View& x, const View& sums)
       : groups(sums.shape[0]),
         samples(x.shape[0] / sums.shape[0]),
         channels(x.shape[1]),
         pixels(program::ElementCount(x.shape) / (x.shape[0] * x.shape[1])),
-        width(x.kind == View::Kind::kBlocked || pixels == 1 ? kLanes : 1),
-        blocks(CeilDiv(channels, width)),
-        piece_blocks(EvenPart(blocks, std::clamp<int64_t>(kRunElements / (pixels * width), 1, kMaxBlocks))),
-        piece_pixels(EvenPart(samples * pixels, kPieceElements / (width * piece_blocks))),
-        across(CeilDiv(blocks, piece_blocks)),
-        along(CeilDiv(samples * pixels, piece_pixels)) {}
+        width(x.kind == View::Kind::kBlocked || pixels == 1 ? kChannelBlock : 1),
+        blocks(program::CeilDiv(channels, width)),
+        tile_blocks(EvenPart(blocks, std::clamp<int64_t>(kRunElements / (pixels * width), 1, kMaxBlocks))),
+        tile_pixels(EvenPart(samples * pixels, kTileElements / (width * tile_blocks))),
+        across(program::CeilDiv(blocks, tile_blocks)),
+        along(program::CeilDiv(samples * pixels, tile_pixels)) {}
 
   int64_t count() const { return groups * across * along; }
   int64_t WidthOf(int64_t block) const { return std::min(width, channels - block * width); }
@@ -47,20 +47,20 @@ struct Pieces {
   int64_t SumOf(int64_t g, int64_t c) const { return 2 * g * channels + c; }
 };
 
-struct Piece {
+struct ChannelTile {
   int64_t group, first_block, blocks, begin, end;  // pixels of the group
 
-  Piece(const Pieces& of, int64_t index) {
+  ChannelTile(const ChannelTiles& of, int64_t index) {
     group = index / of.along / of.across;
-    first_block = index / of.along % of.across * of.piece_blocks;
-    blocks = std::min(of.piece_blocks, of.blocks - first_block);
-    begin = index % of.along * of.piece_pixels;
-    end = std::min(begin + of.piece_pixels, of.samples * of.pixels);
+    first_block = index / of.along % of.across * of.tile_blocks;
+    blocks = std::min(of.tile_blocks, of.blocks - first_block);
+    begin = index % of.along * of.tile_pixels;
+    end = std::min(begin + of.tile_pixels, of.samples * of.pixels);
   }
 };
 
 template <class T>
-using ByLane = std::array<T, kLanes>;
+using ByLane = std::array<T, kChannelBlock>;
 
 // Two sums of each lane of a block. They are in double from the first product on: those of f32 values are exact in it, as
 // program/batch_norm.h promises, and memory is slower than the additions.
@@ -68,12 +68,12 @@ struct LaneSums {
   alignas(64) ByLane<double> first = {}, second = {};
 
   void Add(const LaneSums& other) {
-    for (int64_t l = 0; l < kLanes; ++l) first[l] += other.first[l];
-    for (int64_t l = 0; l < kLanes; ++l) second[l] += other.second[l];
+    for (int64_t l = 0; l < kChannelBlock; ++l) first[l] += other.first[l];
+    for (int64_t l = 0; l < kChannelBlock; ++l) second[l] += other.second[l];
   }
   // Adds up all lanes into lane 0, for a block of one channel.
   void Fold() {
-    for (int64_t l = 1; l < kLanes; ++l) {
+    for (int64_t l = 1; l < kChannelBlock; ++l) {
       first[0] += first[l];
       second[0] += second[l];
     }
@@ -113,32 +113,32 @@ struct MaskedGradient {
   T* dz;
 };
 
-// Adds Σx and Σx² of a piece to `sums`, by block.
+// Adds Σx and Σx² of a tile to `sums`, by block.
 template <class T>
-void SumPiece(const Pieces& of, const Piece& piece, const T* x, LaneSums* sums);
+void SumTile(const ChannelTiles& of, const ChannelTile& tile, const T* x, LaneSums* sums);
 
-// Adds Σdy and Σdy·x̂ of a piece to `sums`, by block; the two functions below add Σdz and Σdz·x̂.
+// Adds Σdy and Σdy·x̂ of a tile to `sums`, by block; the two functions below add Σdz and Σdz·x̂.
 template <class T>
-void SumGradientPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x, const T* dy,
-                      LaneSums* sums);
+void SumGradientTile(const ChannelTiles& of, const ChannelTile& tile, const LaneNormalisations* lanes, const T* x,
+                     const T* dy, LaneSums* sums);
 // dz is dy where the line of x is above zero, else 0.
 template <class T>
-void SumRecalledPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const Lines* lines_of_blocks,
-                      const T* x, const T* dy, LaneSums* sums);
+void SumRecalledTile(const ChannelTiles& of, const ChannelTile& tile, const LaneNormalisations* lanes,
+                     const Lines* lines_of_blocks, const T* x, const T* dy, LaneSums* sums);
 // Writes dz; the sums are of what is written.
 template <class T>
-void SumMaskedPiece(const Pieces& of, const Piece& piece, const LaneNormalisations* lanes, const T* x,
-                    const MaskedGradient<T>& masked, LaneSums* sums);
+void SumMaskedTile(const ChannelTiles& of, const ChannelTile& tile, const LaneNormalisations* lanes, const T* x,
+                   const MaskedGradient<T>& masked, LaneSums* sums);
 
 // y is the line of x, rounded, plus `addend` unless that is null, but at least `floor`.
 template <class T>
-void MapPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, float floor, const T* x, const T* addend,
-              T* y);
+void MapTile(const ChannelTiles& of, const ChannelTile& tile, const Lines* lines_of_blocks, float floor, const T* x,
+             const T* addend, T* y);
 // dx = (dy + the line of x)·scale; dy counts as 0 where the line `recalled` of x, unless that is null, is not above zero.
 template <class T>
-void MapGradientPiece(const Pieces& of, const Piece& piece, const Lines* lines_of_blocks, const Lines* recalled, const T* x,
-                      const T* dy, T* dx);
+void MapGradientTile(const ChannelTiles& of, const ChannelTile& tile, const Lines* lines_of_blocks, const Lines* recalled,
+                     const T* x, const T* dy, T* dx);
 
 }  // namespace colonnade::cpu
 
-#endif  // COLONNADE_CPU_BATCH_NORM_PIECES_H_
+#endif  // COLONNADE_CPU_BATCH_NORM_TILES_H_

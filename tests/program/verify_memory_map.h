@@ -1,0 +1,63 @@
+// An oracle for memory maps, beside the order by which they are made.
+#ifndef COLONNADE_TESTS_PROGRAM_VERIFY_MEMORY_MAP_H_
+#define COLONNADE_TESTS_PROGRAM_VERIFY_MEMORY_MAP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "program/device_classes.h"
+#include "program/memory.h"
+#include "program/memory_order.h"
+#include "program/status_macros.h"
+#include "program/verify_rules.h"
+
+namespace colonnade::program {
+
+// Two roots of one arena whose bytes overlap.
+inline absl::Status CheckShared(const Program& program, const MemoryOrder& order, BufferId a, BufferId b) {
+  const Buffer& buffer_a = program.buffer(a);
+  const Buffer& buffer_b = program.buffer(b);
+  if (buffer_a.lifetime == Lifetime::kPersistent) {
+    return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                  " share bytes, but both outlive the step; place them apart");
+  }
+  if (order.Apart(a, b)) return absl::OkStatus();
+  const auto clash = order.Clash(a, b);
+  return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                " share bytes, but ", Describe(program.task(clash->first)), " is not known to have ended when ",
+                Describe(program.task(clash->second)), " starts; place them apart or add a wait");
+}
+
+// Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered. Its messages name
+// the rule `placement`, of buffers in memory.
+inline absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map) {
+  if (map.offset.size() != program.buffers.size() || map.size.size() != program.buffers.size()) {
+    return Broken("placement", "expected a place for each of ", program.buffers.size(), " buffers, found ",
+                  map.offset.size(), " offsets and ", map.size.size(), " sizes");
+  }
+  std::vector<BufferId> roots;
+  for (const Buffer& buffer : program.buffers) {
+    if (RootOf(program, buffer.id) != buffer.id) continue;
+    if (map.offset[buffer.id.value] < 0) return Broken("placement", Describe(buffer), " has no place");
+    if (map.size[buffer.id.value] > 0) roots.push_back(buffer.id);
+  }
+  const auto arena = [&](BufferId id) { return std::pair(program.buffer(id).device, program.buffer(id).lifetime); };
+  const auto begin = [&](BufferId id) { return map.offset[id.value]; };
+  std::sort(roots.begin(), roots.end(),
+            [&](BufferId a, BufferId b) { return std::pair(arena(a), begin(a)) < std::pair(arena(b), begin(b)); });
+  const MemoryOrder order(program, DeviceClasses::EachApart(program));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const int64_t end = begin(roots[i]) + map.size[roots[i].value];
+    for (size_t j = i + 1; j < roots.size() && arena(roots[j]) == arena(roots[i]) && begin(roots[j]) < end; ++j) {
+      RETURN_IF_ERROR(CheckShared(program, order, roots[i], roots[j]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::program
+
+#endif  // COLONNADE_TESTS_PROGRAM_VERIFY_MEMORY_MAP_H_
