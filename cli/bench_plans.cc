@@ -129,9 +129,10 @@ void PrintRacers(const PlanFlags& flags, const std::vector<Racer>& racers) {
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
   for (const Racer& racer : racers) {
-    PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %6.1f %% %10.1f", racer.label(), racer.devices, racer.predicted_ms,
-                              racer.measured_ms(), 100 * engine::SpreadOf(racer.slices_ms),
-                              1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
+    const std::string spread =
+        racer.slices_ms.size() < 2 ? "-" : absl::StrFormat("%.1f %%", 100 * engine::SpreadOf(racer.slices_ms));
+    PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %8s %10.1f", racer.label(), racer.devices, racer.predicted_ms,
+                              racer.measured_ms(), spread, 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
   }
 }
 

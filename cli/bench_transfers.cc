@@ -27,7 +27,7 @@ struct TransferRow {
 
   int64_t size() const { return tools::SizeOf(transfer, run.bytes); }
   double algbw() const { return static_cast<double>(size()) / run.Mean() / 1e9; }
-  double busbw() const { return algbw() * tools::BusFactor(transfer.what, transfer.members); }
+  double busbw() const { return algbw() * tools::BusFactor(transfer.operation, transfer.members); }
 };
 
 // Bandwidth from each device to each other, in 10^9 bytes/s; 0 to itself.
@@ -77,7 +77,7 @@ std::vector<int64_t> SizesOf(const BenchFlags& bench) {
 
 // An operation between so many devices, with all its sizes.
 struct Sweep {
-  std::string what;
+  std::string operation;
   int members = 2;
 };
 
@@ -105,7 +105,7 @@ void PrintHeader(const BenchFlags& bench, const Versions& versions) {
 
 void PrintColumns(const Sweep& sweep) {
   PrintLine("#");
-  PrintLine(absl::StrFormat("# %s, %d devices", sweep.what, sweep.members));
+  PrintLine(absl::StrFormat("# %s, %d devices", sweep.operation, sweep.members));
   PrintLine(absl::StrFormat("# %10s %12s %8s %10s %10s %10s %8s %8s %7s", "size", "count", "type", "time", "p50", "p99",
                             "algbw", "busbw", "#wrong"));
   PrintLine(absl::StrFormat("# %10s %12s %8s %10s %10s %10s %8s %8s", "(B)", "(elements)", "", "(us)", "(us)", "(us)",
@@ -143,7 +143,7 @@ double AverageBusBandwidth(const std::vector<TransferRow>& rows) {
 }
 
 Json RowJson(const TransferRow& row, bool checked) {
-  return {{"operation", row.transfer.what},
+  return {{"operation", row.transfer.operation},
           {"devices", row.transfer.members},
           {"size_bytes", row.size()},
           {"count", row.run.bytes / 4},
@@ -216,7 +216,7 @@ class Transfers {
 
  private:
   absl::StatusOr<tools::TransferRun> RunOne(const tools::TransferCase& transfer) {
-    if (flags_.json) progress_.Show(done_, total_, absl::StrCat(", ", transfer.what));
+    if (flags_.json) progress_.Show(done_, total_, absl::StrCat(", ", transfer.operation));
     ++done_;
     const tools::TransferOptions options{.checks = bench_.checks, .warm_ups = bench_.warm_ups, .repeats = bench_.iterations};
     return tools::RunTransfer(transfer, options,
@@ -224,8 +224,8 @@ class Transfers {
   }
 
   absl::Status RunRow(const Sweep& sweep, int64_t size) {
-    TransferRow row{.transfer = {.what = sweep.what, .members = sweep.members, .bytes = size}};
-    if (sweep.what == "all_gather") row.transfer.bytes = size / sweep.members;
+    TransferRow row{.transfer = {.operation = sweep.operation, .members = sweep.members, .bytes = size}};
+    if (sweep.operation == "all_gather") row.transfer.bytes = size / sweep.members;
     ASSIGN_OR_RETURN(row.run, RunOne(row.transfer));
     if (!flags_.json) PrintRow(row, bench_.checks > 0);
     rows_.push_back(std::move(row));
@@ -237,7 +237,7 @@ class Transfers {
     for (int from = 0; from < devices; ++from) {
       for (int to = 0; to < devices; ++to) {
         if (from == to) continue;
-        ASSIGN_OR_RETURN(const tools::TransferRun run, RunOne({.what = "exchange",
+        ASSIGN_OR_RETURN(const tools::TransferRun run, RunOne({.operation = "exchange",
                                                                .members = devices,
                                                                .bytes = bench_.most_bytes,
                                                                .from = from,

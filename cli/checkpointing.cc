@@ -155,10 +155,10 @@ absl::Status Checkpointing::CheckFolder() const {
   }
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
   if (steps.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("--checkpoint: expected a folder without checkpoints, found that of step %d in %s; add --resume to go "
-                      "on from it, or name another folder",
-                      steps.back(), folder_->path()));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "--checkpoint: expected a folder without checkpoints, found that of step %d in %s; %s to go on from it, "
+      "or name another folder",
+      steps.back(), folder_->path(), flags_.resume.has_value() ? "leave the folder of --resume out" : "add --resume"));
 }
 
 absl::Status Checkpointing::MakeRoom(const program::Program& program) {
@@ -209,7 +209,12 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::Veri
                                                               engine::LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(run_, fields_from_(checkpoint.manifest().position));
   RETURN_IF_ERROR(CheckFields(checkpoint.folder(), checkpoint.manifest().run));
-  RETURN_IF_ERROR(checkpoint.Restore(loaded));
+  if (const absl::Status restored = checkpoint.Restore(loaded); absl::IsInvalidArgument(restored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(restored.message(), "; its state is not this run's: begin anew in another folder"));
+  } else {
+    RETURN_IF_ERROR(restored);
+  }
   resumed_from_ = checkpoint.folder();
   return checkpoint.manifest().position;
 }
@@ -239,10 +244,15 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::s
     const absl::Status& damage = checkpoint.status();
     if (damaged.empty()) first = damage;
     if (!absl::IsInvalidArgument(damage) && !absl::IsNotFound(damage)) return damage;
-    Warn(absl::StrCat(damage.message(), "; trying the one before"));
+    const bool is_last = step == steps.back();
+    Warn(absl::StrCat(damage.message(), is_last ? "" : "; trying the one before"));
     damaged.push_back(step);
   }
-  return first;
+  if (steps.empty()) return first;
+  return absl::Status(first.code(),
+                      absl::StrFormat("%s: expected a checkpoint that is whole, found %d damaged, the newest by: %s; "
+                                      "begin anew in another folder, or bring back a copy of one",
+                                      folder, steps.size(), first.message()));
 }
 
 // Refuses later checkpoints in the folder: the next --resume would go on from what this run has abandoned.

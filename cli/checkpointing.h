@@ -32,7 +32,7 @@ class Checkpointing {
  public:
   // Returns the fields of a run that begins, or goes on, at `from`: what is over all of its steps depends on how many there
   // are.
-  using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& from)>;
+  using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& start)>;
 
   // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
   // loaded. Without any of the flags the result does nothing.

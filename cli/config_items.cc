@@ -121,8 +121,9 @@ class TomlReader {
   absl::Status AddFlag(ConfigItem item, const toml::node& value) {
     const auto add = [&](const toml::node& node) {
       std::optional<std::string> word = WordOf(node);
-      if (word.has_value()) item.values.push_back(*std::move(word));
-      return word.has_value();
+      if (!word.has_value()) return false;
+      item.values.push_back(*std::move(word));
+      return true;
     };
     const toml::array* const list = value.as_array();
     const bool is_known = list == nullptr ? add(value) : std::all_of(list->begin(), list->end(), add);

@@ -20,7 +20,7 @@
 
 namespace colonnade::cli {
 
-// Whether a test is due when `step` steps are done. REQUIRES: step >= course.from.step. At that step itself it is asked as
+// Whether a test is due when `step` steps are done. REQUIRES: step >= course.start.step. At that step itself it is asked as
 // if the step before had taken a batch as large as this run's.
 bool IsEvaluationDue(const EvaluationInterval& interval, const RunCourse& course, int64_t step);
 

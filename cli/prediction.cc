@@ -29,11 +29,11 @@ SentBytes SentBytesOf(const program::RepresentativeProgram& lowered, const layer
   for (const layers::LayerNode& node : graph.nodes) sent.by_layer[node.name] = 0;
   for (const program::Task& task : lowered.program.tasks) {
     const int64_t bytes = task.work.bytes_sent * static_cast<int64_t>(lowered.stands_for[task.device].size());
-    const auto layer = sent.by_layer.find(task.from.layer);
+    const auto layer = sent.by_layer.find(task.provenance.layer);
     if (layer != sent.by_layer.end()) {
       layer->second += bytes;
     } else {
-      (task.from.pass == program::Pass::kForward ? sent.statistics : sent.gradients) += bytes;
+      (task.provenance.pass == program::Pass::kForward ? sent.statistics : sent.gradients) += bytes;
     }
   }
   return sent;
@@ -110,6 +110,13 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
   if (of_host <= kAlike && of_kernels <= kAlike) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "the profile no longer gives that step; table --fit fits it anew, or leave fitted_to out");
+}
+
+// Of fewer than twenty draws the interval of 90 % is from the least to the most.
+std::string DrawsText(int draws) {
+  constexpr int kLeastForAnInterval = 20;
+  if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
+  return absl::StrFormat("%d draw%s (too few for an interval of 90 %%)", draws, draws == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -191,7 +198,8 @@ void PrintDevices(const Prediction& p) {
                             ImagesPerSecond(p)));
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
-    PrintLine(absl::StrFormat("90 %% of %d draws of what the profile is unsure of: %.2f to %.2f ms a step", p.drawn->draws(),
+    const int draws = p.drawn->draws();
+    PrintLine(absl::StrFormat("%s of what the profile is unsure of: %.2f to %.2f ms a step", DrawsText(draws),
                               interval.low * 1e3, interval.high * 1e3));
   }
   PrintLine("   device   compute  exposed comm.     input      idle     sent MB   memory MB");

@@ -26,8 +26,8 @@ void PrintSummary(const program::Program& program) {
     ++device.tasks;
     device.flops += task.work.flops;
     device.sent += task.work.bytes_sent;
-    if (std::holds_alternative<program::Compute>(task.what)) continue;
-    Sums& move = moves[{task.from.pass, task.from.layer, program::Name(task)}];
+    if (std::holds_alternative<program::Compute>(task.body)) continue;
+    Sums& move = moves[{task.provenance.pass, task.provenance.layer, program::Name(task)}];
     ++move.tasks;
     move.sent += task.work.bytes_sent;
   }

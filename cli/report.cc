@@ -159,7 +159,7 @@ absl::StatusOr<ShownPrediction> InFull(const absl::StatusOr<Forecast>& forecast,
 
 ReportSection CurvesSection(const Session& session, const TrainResults& results, const Evaluations& evaluations) {
   RunCurves curves;
-  int64_t step = results.from.step;
+  int64_t step = results.start.step;
   for (double loss : results.report.losses) {
     ++step;
     if (std::isfinite(loss)) curves.loss.emplace_back(step, loss);  // else it was skipped

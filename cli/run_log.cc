@@ -94,7 +94,7 @@ Json HeadJson(const Flags& flags, const Session& session, const std::string& bac
   Json run = Json::object();
   for (const auto& [field, value] : fields) run[field] = value;
   return {{kLogVersionKey, kLogVersion},
-          {"first_step", course.from.step},
+          {"first_step", course.start.step},
           {"steps", course.steps},
           {"plan", session.plan.name},
           {"devices", session.plan.mesh.device_count()},
@@ -153,11 +153,11 @@ absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const R
 absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const std::vector<std::string>& may_differ) {
   int64_t kept = 0;
   std::error_code ignored;
-  if (course_.from.step > 0 && std::filesystem::exists(path, ignored)) {
+  if (course_.start.step > 0 && std::filesystem::exists(path, ignored)) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
-    lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.from.step);
+    lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());
@@ -166,7 +166,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const st
 
 absl::Status RunLog::OpenEvents(const std::string& folder) {
   ASSIGN_OR_RETURN(events_, engine::EventFile::Create(folder));
-  return course_.from.step > 0 ? events_->AddRestart(course_.from.step + 1) : absl::OkStatus();
+  return course_.start.step > 0 ? events_->AddRestart(course_.start.step + 1) : absl::OkStatus();
 }
 
 void RunLog::AddStep(const engine::TrainProgress& progress) {

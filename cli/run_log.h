@@ -31,13 +31,13 @@ inline constexpr char kLogVersionKey[] = "colonnade_log";
 
 // Where a run begins and which way it goes.
 struct RunCourse {
-  engine::RunPosition from;
+  engine::RunPosition start;
   int64_t steps = 0;  // in all, with those before
   int64_t batch = 1;
   int64_t samples = 1;  // of an epoch
   engine::LearningRatePolicy learning_rate;
 
-  int64_t SamplesAfter(int64_t step) const { return from.sample + (step - from.step) * batch; }
+  int64_t SamplesAfter(int64_t step) const { return start.sample + (step - start.step) * batch; }
   double EpochsAfter(int64_t step) const { return static_cast<double>(SamplesAfter(step)) / static_cast<double>(samples); }
 };
 

@@ -187,6 +187,8 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
                                                            const data::Moments& moments) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
   ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model.shifts_images));
+  ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
+                   RecipeFor(flags, *samples, shape, /*train=*/false, /*shifts=*/false));
   data::PipelineOptions options{.seed = flags.seed,
                                 .shuffle = train && flags.shuffle == "on",
                                 .once = !train,
@@ -196,6 +198,7 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
                                 .jpeg_index_bytes = JpegIndexBytes(flags),
                                 .bad_sample = flags.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
                                 .moments = moments,
+                                .test_view = test_view,
                                 .border = flags.pad};
   if (!flags.mean.empty()) options.moments.mean = flags.mean;
   if (!flags.std.empty()) options.moments.std = flags.std;

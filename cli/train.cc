@@ -39,13 +39,13 @@ namespace colonnade::cli {
 namespace {
 
 // Returns the steps of the whole run, from its beginning or from where it goes on.
-absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& from = {}) {
+absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& start = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
     return absl::FailedPreconditionError("expected --steps or --epochs, found both");
   }
   if (flags.steps > 0) return flags.steps;
-  const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - from.sample, 0);
-  return from.step + program::CeilDiv(left, flags.batch);
+  const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - start.sample, 0);
+  return start.step + program::CeilDiv(left, flags.batch);
 }
 
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
@@ -123,8 +123,8 @@ absl::Status EvaluateWhileTraining(int64_t steps_done, const Observers& observer
 
 engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
                                     const Observers& observers) {
-  return {.from = course.from,
-          .steps = course.steps - course.from.step,
+  return {.start = course.start,
+          .steps = course.steps - course.start.step,
           .seed = flags.seed,
           .learning_rate = course.learning_rate,
           .skips_not_finite = flags.on_not_finite == "skip",
@@ -155,7 +155,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
 // The steps that a run has left, if there are any.
 absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, TrainSetup& run,
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
-  const int64_t done = course.from.step;
+  const int64_t done = course.start.step;
   if (done >= course.steps) {
     Say(absl::StrFormat("%d steps are done, and no more were asked for; more --steps or --epochs go on", done));
     return absl::OkStatus();
@@ -241,7 +241,7 @@ class Training {
     loading.reset();
     SayFirstLines();
     RETURN_IF_ERROR(OpenObservers());
-    RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.from.step < course_.steps));
+    RETURN_IF_ERROR(checkpointing_->KeepConfig(/*trains=*/course_.start.step < course_.steps));
     outcome_.before_steps();
     const absl::Status trained = TrainFrom(flags_, stop_, course_, run_, *streams_.train,
                                            {*checkpointing_, *log_, *evaluations_, *self_report_, *lines_,
@@ -265,8 +265,8 @@ class Training {
     ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
     RETURN_IF_ERROR(ChooseDtype(run_.session, flags_));
     course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
-    ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& from) {
-                       return SetCourseFrom(from);
+    ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& start) {
+                       return SetCourseFrom(start);
                      }));
     if (!flags_.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
     RETURN_IF_ERROR(Prepare(flags_, run_));
@@ -274,16 +274,16 @@ class Training {
   }
 
   // The fields of the run that begins or goes on there, whose course this sets.
-  absl::StatusOr<engine::RunFields> SetCourseFrom(const engine::RunPosition& from) {
-    course_.from = from;
-    ASSIGN_OR_RETURN(course_.steps, StepsOf(flags_, course_.samples, from));
+  absl::StatusOr<engine::RunFields> SetCourseFrom(const engine::RunPosition& start) {
+    course_.start = start;
+    ASSIGN_OR_RETURN(course_.steps, StepsOf(flags_, course_.samples, start));
     ASSIGN_OR_RETURN(course_.learning_rate, LearningRateOf(flags_, run_.session, course_.steps));
     return RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
   }
 
   // Begins with the state of a checkpoint, of a file of weights, or a new one.
   absl::Status BeginState() {
-    ASSIGN_OR_RETURN(results_.from, checkpointing_->Resume(run_.train->loaded()));
+    ASSIGN_OR_RETURN(results_.start, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));
     forecast_ = MakeForecast(flags_, run_.session, run_.backend->name());
@@ -311,7 +311,7 @@ class Training {
     if (!flags_.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");
     }
-    const bool trains = course_.from.step < course_.steps;
+    const bool trains = course_.start.step < course_.steps;
     if (trains && !checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
       Say("note: without --checkpoint or --save nothing of what is trained here is kept");
     }
@@ -322,7 +322,7 @@ class Training {
                      RunLog::Open(flags_, course_,
                                   HeadJson(flags_, run_.session, run_.backend->name(), checkpointing_->fields(), course_)));
     evaluations_.emplace(flags_, course_, *run_.eval, streams_.test.get(), stop_, *log_);
-    const int64_t steps = course_.steps - course_.from.step;
+    const int64_t steps = course_.steps - course_.start.step;
     self_report_.emplace(run_.session, forecast_, FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
     lines_.emplace(LinesOf(course_, run_, *streams_.train, forecast_));
     return absl::OkStatus();
@@ -349,7 +349,7 @@ class Training {
   // What was trained before the input failed is as good as what a stop would keep.
   void KeepBeforeError(int64_t steps_done) {
     WipeOut();
-    if (steps_done == course_.from.step) return;
+    if (steps_done == course_.start.step) return;
     const absl::Status finite = engine::CheckFinite(run_.train->loaded());
     if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
     absl::Status weights = SaveWeights(flags_.save, run_.train.get(), outcome_);

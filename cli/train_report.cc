@@ -120,7 +120,7 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"global_batch", flags.batch},
       {"stopped", results.stopped},
       {"steps", report.losses.size()},
-      {"first_step", results.from.step},
+      {"first_step", results.start.step},
       {"losses", report.losses},
       {"steps_skipped", report.skipped_steps},
       {"images_per_s", results.images_per_s(flags.batch)},

@@ -19,12 +19,12 @@ namespace colonnade::cli {
 
 // What a run gave, as far as it came.
 struct TrainResults {
-  engine::RunPosition from;  // where the run began
+  engine::RunPosition start;  // where the run began
   engine::TrainReport report;
   engine::EvalReport test, test_of_averages;  // of no sample where the run was stopped
   bool stopped = false;
 
-  int64_t steps_done() const { return from.step + static_cast<int64_t>(report.losses.size()); }
+  int64_t steps_done() const { return start.step + static_cast<int64_t>(report.losses.size()); }
 
   double images_per_s(int64_t batch) const {
     const double seconds = absl::ToDoubleSeconds(report.elapsed);

@@ -70,7 +70,10 @@ std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
           v.device, v.times_as_long, percent);
     case Cause::kInput:
       return absl::StrFormat("the input is too slow: %s %.0f %% of a step for it%s; see --data-threads and io-bench",
-                             of_many ? "every device waits at least" : "the device waits", percent,
+                             measured.devices.empty() ? "devices wait"
+                             : of_many                ? "every device waits at least"
+                                                      : "the device waits",
+                             percent,
                              measured.input_stage.empty() ? "" : ", most of whose work is to " + measured.input_stage);
     case Cause::kCommunication:
       return absl::StrFormat(

@@ -60,16 +60,11 @@ struct Measured {
   int64_t count = 0, border = 0;
 };
 
-Measured WhatIsMeasured(const SampleSet& set, const AugmentOptions& augment, int64_t border) {
+Measured WhatIsMeasured(const SampleSet& set, const AugmentOptions& view, int64_t border) {
   if (const std::optional<program::Shape> shape = set.image_shape()) {
     return {{.height = (*shape)[1], .width = (*shape)[2], .channels = (*shape)[0]}, set.size(), border};
   }
-  return {{.height = augment.height,
-           .width = augment.width,
-           .channels = augment.channels,
-           .cropping = Cropping::kCentre,
-           .resize = std::max({augment.resize, augment.height, augment.width})},
-          std::min(set.size(), kMostMeasured)};
+  return {view, std::min(set.size(), kMostMeasured)};
 }
 
 absl::Status CheckBorder(const Measured& measured) {
@@ -106,9 +101,9 @@ void AddImage(const Measured& measured, const uint8_t* pixels, Sums& sums) {
 
 }  // namespace
 
-absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
+absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& view,
                                        const MeasureOptions& options) {
-  const Measured measured = WhatIsMeasured(*set, augment, options.border);
+  const Measured measured = WhatIsMeasured(*set, view, options.border);
   RETURN_IF_ERROR(CheckBorder(measured));
   const int64_t image_bytes = measured.view.height * measured.view.width * measured.view.channels;
   const std::unique_ptr<BatchRing> ring = RingOf(set, measured, options);

@@ -26,9 +26,9 @@ struct MeasureOptions {
   int threads = 1;
   absl::Duration timeout = absl::Seconds(60);  // for one sample, as of a BatchRing
 };
-// Measures all images where the set says that they have one shape; else at most kMostMeasured evenly chosen ones, each cut
-// from the middle at the size of `augment`.
-absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment,
+// Measures all images where the set says that they have one shape; else at most kMostMeasured evenly chosen ones, each
+// as `view`, which draws nothing at random, shows it.
+absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& view,
                                        const MeasureOptions& options);
 
 // Repeats a single mean, or a single deviation, for each channel. FailedPrecondition, beginning with "mean: " or "std: ",

@@ -138,7 +138,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const
   }
   RETURN_IF_ERROR(CheckOptions(*set, options));
   if (options.moments.mean.empty() || options.moments.std.empty()) {
-    ASSIGN_OR_RETURN(const Moments measured, MeasureMoments(set, options.augment,
+    const AugmentOptions whole{
+        .height = options.augment.height, .width = options.augment.width, .channels = options.augment.channels};
+    ASSIGN_OR_RETURN(const Moments measured, MeasureMoments(set, options.test_view.value_or(whole),
                                                             {.border = options.border,
                                                              .skips_bad = options.bad_sample == BadSample::kSkip,
                                                              .threads = options.threads,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,9 @@ struct PipelineOptions {
   BadSample bad_sample = BadSample::kError;
   absl::Duration timeout = absl::Seconds(60);  // for one sample
   Moments moments{};                           // each empty: measured on the set
-  int64_t border = 0;                          // pixels of value 0 around the set's images, which are not measured
+  // What a test sees of an image, by which moments are measured. Absent: all of it, at the size of `augment`.
+  std::optional<AugmentOptions> test_view{};
+  int64_t border = 0;  // pixels of value 0 around the set's images, which are not measured
 };
 
 class Pipeline : public engine::DataSource {

@@ -51,7 +51,7 @@ struct DeviceMemory {
 // A conversion between layouts that the backend runs as part of a task, beyond what the Program says.
 struct AddedReorder {
   program::TaskId task;
-  std::string what;  // "weights to backward layout", …
+  std::string description;  // "weights to backward layout", …
   int64_t bytes = 0;
 };
 

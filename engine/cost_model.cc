@@ -156,7 +156,7 @@ bool IsOnOneSwitch(const Routes& routes, const std::vector<int>& group, double r
 }  // namespace
 
 OpShape ShapeOf(const Task& task) {
-  const program::Op& op = std::get<program::Compute>(task.what).op;
+  const program::Op& op = std::get<program::Compute>(task.body).op;
   const Operands operands(task, op);
   switch (program::CostClassOf(op)) {
     case program::CostClass::kConvolution:
@@ -236,8 +236,9 @@ double MeanOfLargest(int count) {
 double CostModel::LeastStepSeconds(const program::Program& program) const {
   double seconds = 0;
   for (const Task& task : program.tasks) {
-    const bool is_of_layer = task.from.pass == program::Pass::kForward || task.from.pass == program::Pass::kBackward;
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const bool is_of_layer =
+        task.provenance.pass == program::Pass::kForward || task.provenance.pass == program::Pass::kBackward;
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (!is_of_layer || compute == nullptr || task.device != program.tasks[0].device || task.lane != program::Lane::kCompute)
       continue;
     if (std::holds_alternative<program::CheckFinite>(compute->op)) continue;  // one for each bucket
@@ -267,7 +268,7 @@ double CostModel::Seconds(const Task& task) const {
     const bool is_own = op->op != kAllOtherOps;
     if (in_flops) {
       by_flops = flops / rate;
-      if (is_own && op->from == Origin::kMeasured) by_bytes = 0;
+      if (is_own && op->origin == Origin::kMeasured) by_bytes = 0;
     } else {
       by_bytes = bytes / rate;
       if (is_own) by_flops = 0;
@@ -278,7 +279,7 @@ double CostModel::Seconds(const Task& task) const {
 
 double CostModel::MeasuredTransferSeconds(const std::string& what, int members, double bytes) const {
   for (const MeasuredTransfer& transfer : machine_.transfers) {
-    if (transfer.what != what || transfer.members != members) continue;
+    if (transfer.operation != what || transfer.members != members) continue;
     const auto& [most, seconds] = transfer.points.back();
     return bytes > most ? seconds * bytes / most : Interpolate(transfer.points, bytes);
   }

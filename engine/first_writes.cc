@@ -48,7 +48,7 @@ absl::Duration HeldUp(const Program& program, absl::Span<const FirstWrite> write
     absl::Duration ready = end;
     for (program::TaskId wait : task.waits) ready = std::max(ready, times[wait.value].end);
     end = time.end;
-    if (!is_late[task.device] || !std::holds_alternative<program::Compute>(task.what)) continue;
+    if (!is_late[task.device] || !std::holds_alternative<program::Compute>(task.body)) continue;
     is_late[task.device] = false;
     if (ready > -absl::InfiniteDuration()) held_up[task.device] += std::max(time.start - ready, absl::ZeroDuration());
   }

@@ -40,7 +40,7 @@ class JobMaker {
 
   Jobs Make() && {
     for (const Task& task : program_.tasks) {
-      if (std::holds_alternative<program::Compute>(task.what)) jobs_.all.push_back(Compute(task));
+      if (std::holds_alternative<program::Compute>(task.body)) jobs_.all.push_back(Compute(task));
     }
     for (const Meeting& meeting : program::Meetings(program_).all()) {
       jobs_.all.push_back(meeting.is_collective ? CollectiveJob(meeting) : ExchangeJob(meeting));
@@ -98,7 +98,7 @@ class JobMaker {
 
   Job Compute(const Task& task) {
     Job job{.tasks = {task.id.value}};
-    const program::Op& op = std::get<program::Compute>(task.what).op;
+    const program::Op& op = std::get<program::Compute>(task.body).op;
     const bool load = std::holds_alternative<program::Load>(op), store = std::holds_alternative<program::Store>(op);
     const bool has_host = routes_.FromHost(task.device) != nullptr;
     if (load) job.kind = Job::Kind::kLoad;
@@ -133,21 +133,21 @@ class JobMaker {
     return seconds_;
   }
   static bool CostsTheSame(const Task& a, const Task& b) {
-    return a.what == b.what && a.work == b.work &&
+    return a.body == b.body && a.work == b.work &&
            std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),
                       [](const auto& u, const auto& v) { return u.region.size == v.region.size; });
   }
 
   Job ExchangeJob(const Meeting& meeting) {
     const Task& first = program_.task(meeting.sides[0]);
-    const auto& exchange = std::get<program::Exchange>(first.what);
+    const auto& exchange = std::get<program::Exchange>(first.body);
     const Devices devices = stands_.InMemberOrder(first.device, exchange.peer);
     const absl::Span<const Devices> alike = stands_.MeetingsLike(devices);
     // What the first device sends, and what the other does. Of a side that is left out the one that is there tells.
     double sent[2] = {0, 0};
     for (TaskId id : meeting.sides) {
       const Task& side = program_.task(id);
-      const auto& what = std::get<program::Exchange>(side.what);
+      const auto& what = std::get<program::Exchange>(side.body);
       const int member = side.device == devices[0] ? 0 : 1;
       if (what.sends) sent[member] = static_cast<double>(side.work.bytes_sent);
       if (what.receives && meeting.sides.size() == 1) sent[1 - member] = static_cast<double>(side.work.bytes_written);
@@ -161,7 +161,7 @@ class JobMaker {
 
   Job CollectiveJob(const Meeting& meeting) {
     const Task& first = program_.task(meeting.sides[0]);
-    const auto& collective = std::get<program::Collective>(first.what);
+    const auto& collective = std::get<program::Collective>(first.body);
     const double bytes = OperandBytes(program_, first);
     const Devices& group = program_.groups[collective.group];
     const absl::Span<const Devices> alike = stands_.MeetingsLike(group);

@@ -26,7 +26,7 @@ const char* Name(Origin origin);
 
 struct Quantity {
   double value = 0;
-  Origin from = Origin::kGuess;
+  Origin origin = Origin::kGuess;
   std::string source;
   double within = 0;  // the true value lies from value / within to value · within; 0: not stated (engine/uncertainty.h)
 };
@@ -53,7 +53,7 @@ struct OpRate {
   Unit unit = Unit::kFlops;
   std::vector<Point> points;                           // at least one
   std::vector<std::pair<double, double>> batch_curve;  // (local n from 1, factor on the rate), by n; empty: 1
-  Origin from = Origin::kGuess;
+  Origin origin = Origin::kGuess;
   std::string source;
   double within = 0;              // of the rates of all points together; 0: not stated
   double batch_curve_within = 0;  // of the factors below 1 of the curve; 0: they are certain
@@ -72,10 +72,10 @@ struct Link {
 // The seconds that a transfer between `members` devices took, by the bytes of one member's operand. They stand instead of
 // what the links say.
 struct MeasuredTransfer {
-  std::string what;  // "exchange", "channel_slice", or a collective's name
+  std::string operation;  // "exchange", "channel_slice", or a collective's name
   int members = 2;
   std::vector<std::pair<double, double>> points;  // (bytes above 0, seconds), by bytes; at least one
-  Origin from = Origin::kMeasured;
+  Origin origin = Origin::kMeasured;
   std::string source;
   double within = 0;  // of all seconds together; 0: not stated
 };
@@ -99,7 +99,7 @@ struct FittedStep {
 struct SlowerDevice {
   std::string device;
   double factor = 1;  // times as long, launches included
-  Origin from = Origin::kGuess;
+  Origin origin = Origin::kGuess;
   std::string source;
 };
 

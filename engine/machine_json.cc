@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -49,7 +50,7 @@ void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bound
   if (value == nullptr) return;
   JsonFields fields(*value, parent.Path(name), status);
   fields.Number("value", quantity.value, true, bounds);
-  fields.Choice("from", kOriginNames, quantity.from, true);
+  fields.Choice("from", kOriginNames, quantity.origin, true);
   fields.Text("source", quantity.source);
   fields.Number("within", quantity.within, false, kFactors);
   fields.Finish();
@@ -105,7 +106,7 @@ OpRate ReadOp(const Read& json, const std::string& path, absl::Status& status) {
   JsonFields fields(json, path, status);
   fields.Word("op", OpNames(), op.op);
   fields.Choice("unit", kUnits, op.unit, true);
-  fields.Choice("from", kOriginNames, op.from, true);
+  fields.Choice("from", kOriginNames, op.origin, true);
   fields.Text("source", op.source);
   fields.Number("within", op.within, false, kFactors);
   ReadPairs(fields, "batch_curve", "a pair [local batch from 1, factor from 1e-06 to 1e+06]", kExtents, kCurveFactors,
@@ -135,56 +136,84 @@ std::optional<std::pair<std::string, int>> Numbered(const std::string& name) {
   return std::pair(name.substr(0, digits), number);
 }
 
-// The numbers of all nodes that are `kind` and a number: devices, and what links lead to.
-std::set<int> NumbersOf(const std::string& kind, const Machine& machine) {
-  std::set<int> numbers;
-  const auto add = [&](const std::string& name) {
-    const auto numbered = Numbered(name);
-    if (numbered.has_value() && numbered->first == kind) numbers.insert(numbered->second);
-  };
-  for (const std::string& device : machine.devices) add(device);
-  for (const Link& link : machine.links) {
-    add(link.a);
-    add(link.b);
-  }
-  return numbers;
-}
-
-// Reads a link, or with "each": n one from every node that is `a` and a number: of the numbers below n to b0, of the next n
-// to b1 and so on.
-void ReadLink(const Read& json, const std::string& path, Machine& machine, absl::Status& status) {
+// Links as a file has them. With "each": n a line stands for one from every node that is `a` and a number: of the numbers
+// below n to b0, of the next n to b1 and so on.
+struct LinkLine {
   Link link;
-  int each = 0;
+  int each = 0;  // 0: it is one link
+  std::string path;
+};
+
+LinkLine ReadLink(const Read& json, const std::string& path, absl::Status& status) {
+  LinkLine line{.path = path};
+  Link& link = line.link;
   JsonFields fields(json, path, status);
   fields.Text("a", link.a, true);
   fields.Text("b", link.b, true);
-  fields.Count("each", each, false, {1, program::kMostDevices});
+  fields.Count("each", line.each, false, {1, program::kMostDevices});
   Take(fields, "bytes_per_sec", link.bytes_per_sec, kLinkRates, status, true);
   Take(fields, "latency_sec", link.latency_sec, kDelays, status);
   Take(fields, "one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec, kLinkRates, status);
   fields.Choice("duplex", kDuplexes, link.duplex);
   fields.Finish();
-  if (!status.ok()) return;
-  const std::set<int> numbers = each == 0 ? std::set<int>() : NumbersOf(link.a, machine);
-  if (each != 0 && numbers.empty()) {
-    return fields.Fail("a", "the name of nodes without their number, as gpu of gpu0", json["a"]);
+  return line;
+}
+
+using NodeNumbers = std::map<std::string, std::set<int>>;  // of the nodes that are a kind and a number, by kind
+
+// Returns the numbers of all nodes, whichever line first leads to them.
+NodeNumbers NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines) {
+  NodeNumbers numbers;
+  const auto add = [&](const std::string& name) {
+    if (const auto numbered = Numbered(name); numbered.has_value()) numbers[numbered->first].insert(numbered->second);
+  };
+  for (const std::string& device : machine.devices) add(device);
+  for (const LinkLine& line : lines) {
+    if (line.each != 0) continue;
+    add(line.link.a);
+    add(line.link.b);
   }
-  const size_t links = machine.links.size() + std::max<size_t>(numbers.size(), 1);
-  if (links > kMostLinks) return fields.Fail("", absl::StrFormat("at most %d links", kMostLinks), links);
-  if (each == 0) return machine.links.push_back(std::move(link));
-  for (int number : numbers) {
-    Link& one = machine.links.emplace_back(link);
-    absl::StrAppend(&one.a, number);
-    absl::StrAppend(&one.b, number / each);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const LinkLine& line : lines) {
+      if (line.each == 0) continue;
+      const std::set<int> from = numbers[line.link.a];
+      for (int number : from) grows = numbers[line.link.b].insert(number / line.each).second || grows;
+    }
+  }
+  return numbers;
+}
+
+void AddLinks(const std::vector<LinkLine>& lines, Machine& machine, absl::Status& status) {
+  NodeNumbers numbers = NumbersOf(machine, lines);
+  for (const LinkLine& line : lines) {
+    const std::set<int>& of_a = numbers[line.link.a];
+    if (line.each != 0 && of_a.empty()) {
+      status = absl::InvalidArgumentError(absl::StrFormat(
+          "%s.a: expected the name of nodes without their number, as gpu of gpu0, found \"%s\"", line.path, line.link.a));
+      return;
+    }
+    const size_t links = machine.links.size() + (line.each == 0 ? 1 : of_a.size());
+    if (links > kMostLinks) {
+      status = absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected at most %d links, found %d", line.path, kMostLinks, links));
+      return;
+    }
+    if (line.each == 0) machine.links.push_back(line.link);
+    for (int number : line.each == 0 ? std::set<int>() : of_a) {
+      Link& one = machine.links.emplace_back(line.link);
+      absl::StrAppend(&one.a, number);
+      absl::StrAppend(&one.b, number / line.each);
+    }
   }
 }
 
 MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::Status& status) {
   MeasuredTransfer transfer;
   JsonFields fields(json, path, status);
-  fields.Word("what", ProfiledTransferNames(), transfer.what);
+  fields.Word("what", ProfiledTransferNames(), transfer.operation);
   fields.Count("members", transfer.members, true, {1, program::kMostDevices});
-  fields.Choice("from", kOriginNames, transfer.from, true);
+  fields.Choice("from", kOriginNames, transfer.origin, true);
   fields.Text("source", transfer.source);
   fields.Number("within", transfer.within, false, kFactors);
   ReadPairs(fields, "points", "a pair [bytes above 0, seconds from 1e-12 to 100000]", {1e-30, 1e18}, kTransferTimes,
@@ -225,7 +254,7 @@ SlowerDevice ReadSlower(const Read& json, const std::string& path, absl::Status&
   JsonFields fields(json, path, status);
   fields.Text("device", slower.device, true);
   fields.Number("factor", slower.factor, true, kFactors);
-  fields.Choice("from", kOriginNames, slower.from);
+  fields.Choice("from", kOriginNames, slower.origin);
   fields.Text("source", slower.source);
   fields.Finish();
   return slower;
@@ -355,9 +384,9 @@ absl::Status CheckMeasurements(const Machine& machine) {
   }
   std::set<std::pair<std::string, int>> transfers;
   for (const MeasuredTransfer& transfer : machine.transfers) {
-    if (transfers.emplace(transfer.what, transfer.members).second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("transfers: expected one entry for each, found %s of %d twice", transfer.what, transfer.members));
+    if (transfers.emplace(transfer.operation, transfer.members).second) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("transfers: expected one entry for each, found %s of %d twice",
+                                                      transfer.operation, transfer.members));
   }
   return absl::OkStatus();
 }
@@ -371,7 +400,7 @@ absl::Status Validate(const Machine& machine) {
 }
 
 Json ToJson(const Quantity& quantity) {
-  Json json = {{"value", quantity.value}, {"from", Name(quantity.from)}};
+  Json json = {{"value", quantity.value}, {"from", Name(quantity.origin)}};
   if (!quantity.source.empty()) json["source"] = quantity.source;
   if (quantity.within != 0) json["within"] = quantity.within;
   return json;
@@ -382,7 +411,7 @@ void Put(Json& json, const char* name, const Quantity& quantity) {
 }
 
 Json ToJson(const OpRate& op) {
-  Json json = {{"op", op.op}, {"unit", kUnits[static_cast<int>(op.unit)]}, {"from", Name(op.from)}};
+  Json json = {{"op", op.op}, {"unit", kUnits[static_cast<int>(op.unit)]}, {"from", Name(op.origin)}};
   if (!op.source.empty()) json["source"] = op.source;
   if (op.within != 0) json["within"] = op.within;
   if (!op.batch_curve.empty()) json["batch_curve"] = op.batch_curve;
@@ -403,8 +432,10 @@ Json ToJson(const OpRate& op) {
 }
 
 Json ToJson(const MeasuredTransfer& transfer) {
-  Json json = {
-      {"what", transfer.what}, {"members", transfer.members}, {"from", Name(transfer.from)}, {"source", transfer.source}};
+  Json json = {{"what", transfer.operation},
+               {"members", transfer.members},
+               {"from", Name(transfer.origin)},
+               {"source", transfer.source}};
   if (transfer.within != 0) json["within"] = transfer.within;
   json["points"] = transfer.points;
   return json;
@@ -442,7 +473,10 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   for (const MachineQuantity& of : MachineQuantities()) ReadQuantity(fields, of, machine, status);
   fields.Each("ops", false,
               [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
-  fields.Each("links", false, [&](const Read& link, const std::string& path) { ReadLink(link, path, machine, status); });
+  std::vector<LinkLine> lines;
+  fields.Each("links", false,
+              [&](const Read& link, const std::string& path) { lines.push_back(ReadLink(link, path, status)); });
+  if (status.ok()) AddLinks(lines, machine, status);
   fields.Flag("peer_access", machine.peer_access);
   fields.Count("copy_engines", machine.copy_engines, false, {0, 2});
   fields.Choice("collectives", kAlgorithmNames, machine.collectives);
@@ -485,7 +519,7 @@ std::string MachineToJson(const Machine& m) {
   json["peer_access"] = m.peer_access;
   if (!m.staged.empty()) json["staged"] = m.staged;
   for (const SlowerDevice& slower : m.slower) {
-    json["slower"].push_back({{"device", slower.device}, {"factor", slower.factor}, {"from", Name(slower.from)}});
+    json["slower"].push_back({{"device", slower.device}, {"factor", slower.factor}, {"from", Name(slower.origin)}});
     if (!slower.source.empty()) json["slower"].back()["source"] = slower.source;
   }
   json["copy_engines"] = m.copy_engines;

@@ -14,8 +14,8 @@ absl::Span<const int> RepresentedDevices::DoneBy(const Task& task) const {
 
 const RepresentedDevices::Devices& RepresentedDevices::TakingPartIn(const Task& task) {
   Devices own = {task.device};
-  if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) own = InMemberOrder(task.device, exchange->peer);
-  if (const auto* collective = std::get_if<program::Collective>(&task.what)) own = program_.groups[collective->group];
+  if (const auto* exchange = std::get_if<program::Exchange>(&task.body)) own = InMemberOrder(task.device, exchange->peer);
+  if (const auto* collective = std::get_if<program::Collective>(&task.body)) own = program_.groups[collective->group];
   const auto [known, is_new] = taking_part_.try_emplace(own);
   if (!is_new) return known->second;
   if (own.size() == 1) return known->second = representatives_->stands_for[task.device];
@@ -38,14 +38,14 @@ double RepresentedDevices::TaskCount() const {
   if (representatives_ == nullptr) return static_cast<double>(program_.tasks.size());
   double count = 0;
   for (const Task& task : program_.tasks) {
-    const bool computes = std::holds_alternative<program::Compute>(task.what);
+    const bool computes = std::holds_alternative<program::Compute>(task.body);
     count += static_cast<double>(computes ? DoneBy(task).size() : representatives_->stands_for[task.device].size());
   }
   return count;
 }
 
 bool RepresentedDevices::StoresForAll(const Task& task) const {
-  const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.what).op);
+  const auto* store = std::get_if<program::Store>(&std::get<program::Compute>(task.body).op);
   if (store == nullptr) return false;
   const program::Output::Kind kind = program_.outputs[store->output].kind;
   return kind == program::Output::Kind::kMetrics || kind == program::Output::Kind::kGate;

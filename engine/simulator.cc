@@ -20,24 +20,45 @@ namespace {
 using program::Program;
 using program::Task;
 
-// Splits the time of one device from `begin` to `end`, whatever steps its tasks belong to, into compute, exposed
+// Some steps behind each other, whose mean is what a step takes.
+struct Period {
+  absl::Duration begin, end;
+  int64_t steps = 1;
+
+  absl::Duration step() const { return (end - begin) / steps; }
+};
+
+// `finish` holds when each step ended. Steps may alternate between two lengths, so the mean is that of an even number, of
+// the later half; once they are steady, the last says it.
+Period PeriodOf(const std::vector<double>& finish, bool is_steady) {
+  const size_t last = finish.size() - 1;
+  const size_t steps = is_steady || last < 3 ? 1 : (last + 1) / 4 * 2;
+  return {absl::Seconds(finish[last - steps]), absl::Seconds(finish[last]), static_cast<int64_t>(steps)};
+}
+
+// Splits what a step of the period takes on one device, whatever steps its tasks belong to, into compute, exposed
 // communication, input wait and idle.
-Breakdown BetweenSteps(const std::vector<const Task*>& tasks, const std::vector<std::vector<TaskTime>>& steps,
-                       absl::Duration begin, absl::Duration end) {
+Breakdown InPeriod(const Period& period, const std::vector<const Task*>& tasks,
+                   const std::vector<std::vector<TaskTime>>& steps) {
   Trace window;
   for (const std::vector<TaskTime>& times : steps) {
     for (const Task* task : tasks) {
       const TaskTime& time = times[task->id.value];
-      TraceEvent event{
-          .pass = task->from.pass, .lane = task->lane, .start = std::max(time.start, begin), .end = std::min(time.end, end)};
-      if (!std::holds_alternative<program::Compute>(task->what)) event.meeting = 0;
+      TraceEvent event{.pass = task->provenance.pass,
+                       .lane = task->lane,
+                       .start = std::max(time.start, period.begin),
+                       .end = std::min(time.end, period.end)};
+      if (!std::holds_alternative<program::Compute>(task->body)) event.meeting = 0;
       if (event.start < event.end) window.events.push_back(std::move(event));
     }
   }
   const std::vector<Breakdown> of_window = BreakDown(window, 1);
-  Breakdown breakdown = of_window.empty() ? Breakdown() : of_window[0];
-  breakdown.idle = end - begin - breakdown.compute - breakdown.exposed_communication - breakdown.input_wait;
-  return breakdown;
+  const Breakdown all = of_window.empty() ? Breakdown() : of_window[0];
+  Breakdown step{.compute = all.compute / period.steps,
+                 .exposed_communication = all.exposed_communication / period.steps,
+                 .input_wait = all.input_wait / period.steps};
+  step.idle = period.step() - step.compute - step.exposed_communication - step.input_wait;
+  return step;
 }
 
 // Returns the peak of each device, all buffers densely packed.
@@ -74,11 +95,8 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
   Simulation simulation;
   simulation.tasks = run.tasks_run();
   simulation.first_step = absl::Seconds(finish[0]);
-  // Steps may alternate, so the period is the mean of the later half.
-  const size_t from = std::min(n - 2, n / 2);
-  const bool steady = n < static_cast<size_t>(options.max_steps);
-  simulation.step = absl::Seconds(steady ? finish[n - 1] - finish[n - 2]
-                                         : (finish[n - 1] - finish[from]) / static_cast<double>(n - 1 - from));
+  const Period period = PeriodOf(finish, /*is_steady=*/n < static_cast<size_t>(options.max_steps));
+  simulation.step = period.step();
   std::vector<int64_t> memory(program.device_count);
   if (options.memory) memory = PeakMemoryOf(program);
   std::vector<int64_t> sent(program.device_count);
@@ -87,9 +105,8 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
     sent[task.device] += task.work.bytes_sent;
     tasks_of[task.device].push_back(&task);
   }
-  const absl::Duration begin = absl::Seconds(finish[n - 2]), end = absl::Seconds(finish[n - 1]);
   for (int d = 0; d < program.device_count; ++d) {
-    const Breakdown times = options.trace ? BetweenSteps(tasks_of[d], run.times(), begin, end) : Breakdown();
+    const Breakdown times = options.trace ? InPeriod(period, tasks_of[d], run.times()) : Breakdown();
     simulation.devices.push_back({times, sent[d], memory[d]});
   }
   if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(run.times()).subspan(n - 2, 2));

@@ -132,8 +132,8 @@ Trace MakeTrace(const program::Program& program, absl::Span<const std::vector<Ta
       const int meeting = meetings.IndexOf(task.id);
       trace.events.push_back({.step = static_cast<int>(step),
                               .name = program::Name(task),
-                              .layer = task.from.layer,
-                              .pass = task.from.pass,
+                              .layer = task.provenance.layer,
+                              .pass = task.provenance.pass,
                               .device = task.device,
                               .lane = task.lane,
                               .start = time.start - first,

@@ -71,7 +71,7 @@ bool IsPartOf(const program::Normalise& op, const program::PixelScaling& scaling
 // Checks that a Program makes of bytes what a data source says.
 absl::Status CheckScaling(const program::Program& program, const DataSource& data) {
   for (const program::Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     const auto* normalise = compute != nullptr ? std::get_if<program::Normalise>(&compute->op) : nullptr;
     if (normalise == nullptr || IsPartOf(*normalise, data.scaling())) continue;
     return absl::FailedPreconditionError(
@@ -126,11 +126,11 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
     return absl::FailedPreconditionError(
         "skips_not_finite: expected a Program whose updates obey a gate (LowerOptions::update.skips_not_finite)");
   }
-  const RunPosition& from = options.from;
-  if (options.steps < 1 || from.step < 0 || from.sample < 0) {
+  const RunPosition& start = options.start;
+  if (options.steps < 1 || start.step < 0 || start.sample < 0) {
     return absl::FailedPreconditionError(
         absl::StrFormat("expected at least 1 step, from a step and a sample of at least 0, found %d from step %d, sample %d",
-                        options.steps, from.step, from.sample));
+                        options.steps, start.step, start.sample));
   }
   return CheckPolicy(options.learning_rate);
 }
@@ -203,10 +203,10 @@ class Training {
   }
 
  private:
-  int64_t steps_done() const { return options_.from.step + static_cast<int64_t>(report_.losses.size()); }
+  int64_t steps_done() const { return options_.start.step + static_cast<int64_t>(report_.losses.size()); }
 
   int64_t SampleOf(int64_t step) const {
-    return options_.from.sample + (step - options_.from.step) * executor_.program().global_batch;
+    return options_.start.sample + (step - options_.start.step) * executor_.program().global_batch;
   }
 
   RunPosition End() const {
@@ -223,7 +223,7 @@ class Training {
   }
 
   absl::Status RunSteps() {
-    for (int64_t step = options_.from.step; step < options_.from.step + options_.steps; ++step) {
+    for (int64_t step = options_.start.step; step < options_.start.step + options_.steps; ++step) {
       ASSIGN_OR_RETURN(bool goes_on, PauseBefore(step));
       if (!goes_on) break;
       report_.stopped = Stopped(options_.stop);
@@ -236,7 +236,7 @@ class Training {
 
   // Whether training goes on.
   absl::StatusOr<bool> PauseBefore(int64_t step) {
-    const bool is_due = step > options_.from.step && options_.pauses.is_due && options_.pauses.is_due(step);
+    const bool is_due = step > options_.start.step && options_.pauses.is_due && options_.pauses.is_due(step);
     if (!is_due) return true;
     RETURN_IF_ERROR(CollectAll());
     const absl::StatusOr<bool> goes_on = options_.pauses.at(step);
@@ -266,7 +266,7 @@ class Training {
     const StepInputs inputs{.learning_rate = LearningRateAt(options_.learning_rate, step),
                             .step = static_cast<uint64_t>(step),
                             .seed = options_.seed};
-    const bool copies = step > options_.from.step && options_.copies.is_due && options_.copies.is_due(step);
+    const bool copies = step > options_.start.step && options_.copies.is_due && options_.copies.is_due(step);
     const absl::Status read = ReadBatch(executor_, inputs_, data_, SampleOf(step));
     if (!read.ok()) return EndOfInput(read);
     return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
@@ -311,7 +311,7 @@ class Training {
     report_.skipped_steps += result.is_gate_closed;
     skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
     // A run that goes on has had other steps.
-    const bool are_all = options_.from.step == 0 && skipped_in_a_row_ == options_.steps;
+    const bool are_all = options_.start.step == 0 && skipped_in_a_row_ == options_.steps;
     if (are_all || skipped_in_a_row_ == kMostSkippedInARow) {
       return NotFiniteInTraining(
           absl::StrFormat("%s %d steps were skipped; in the last", are_all ? "all" : "the last", skipped_in_a_row_), result);
@@ -320,8 +320,8 @@ class Training {
     if (step == copied_before_) AddHeldUp();
     if (options_.on_step) {
       options_.on_step({.step = step + 1,
-                        .steps = options_.from.step + options_.steps,
-                        .first_step = options_.from.step,
+                        .steps = options_.start.step + options_.steps,
+                        .first_step = options_.start.step,
                         .loss = result.loss,
                         .top1_hits = result.top1_hits,
                         .labels = result.labels,

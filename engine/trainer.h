@@ -50,7 +50,7 @@ struct TrainOptions {
   // Where this run goes on with another (TrainReport::end, RestoreCheckpoint): samples, learning rates and random numbers
   // are those that the other run's next steps would have. A position made by hand may combine any step with any sample; its
   // loss is ignored.
-  RunPosition from{};
+  RunPosition start{};
   int64_t steps = 1;  // from there, at least 1
   uint64_t seed = 1;  // < 2^53
   LearningRatePolicy learning_rate{};
@@ -84,7 +84,7 @@ struct TrainReport {
   absl::Duration P95Step() const;
 };
 
-// Trains from options.from.sample in the stream on, a batch each step. Two steps are in flight, so that devices do not wait
+// Trains from options.start.sample in the stream on, a batch each step. Two steps are in flight, so that devices do not wait
 // for the host. OutOfRange, with step (the first is 1), layer and device, where a loss or a gradient is not finite: every
 // device stops at that step; with the step alone, where gradients close a gate by their sum over the devices; or, with the
 // parameter, where a parameter is not finite after the last step. Without a gate, a sum that is not finite is found by the

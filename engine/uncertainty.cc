@@ -17,14 +17,14 @@ namespace {
 template <class Factor>
 void Multiply(Machine& machine, Factor factor) {
   const auto quantity = [&](const char* field, Quantity& q) {
-    if (q.value != 0) q.value *= factor(field, q.source, WithinOf(q.within, q.from));
+    if (q.value != 0) q.value *= factor(field, q.source, WithinOf(q.within, q.origin));
   };
   for (const MachineQuantity& of : MachineQuantities()) {
     if (of.is_drawn) quantity(of.field, machine.*of.quantity);
   }
   for (OpRate& op : machine.ops) {
     const std::string& source = op.source.empty() ? op.op : op.source;
-    const double rates = factor("rate", source, WithinOf(op.within, op.from));
+    const double rates = factor("rate", source, WithinOf(op.within, op.origin));
     for (OpRate::Point& point : op.points) point.rate *= rates;
     const double curve = factor("batch_curve", source, std::max(op.batch_curve_within, 1.0));
     for (auto& [batch, part] : op.batch_curve) {
@@ -37,16 +37,16 @@ void Multiply(Machine& machine, Factor factor) {
     quantity("link.one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec);
   }
   for (MeasuredTransfer& transfer : machine.transfers) {
-    const double seconds = factor("transfer", transfer.source, WithinOf(transfer.within, transfer.from));
+    const double seconds = factor("transfer", transfer.source, WithinOf(transfer.within, transfer.origin));
     for (auto& [bytes, time] : transfer.points) time *= seconds;
   }
 }
 
 }  // namespace
 
-double WithinOf(double stated, Origin from) {
+double WithinOf(double stated, Origin origin) {
   if (stated > 0) return stated;
-  return from == Origin::kGuess ? kGuessWithin : 1;
+  return origin == Origin::kGuess ? kGuessWithin : 1;
 }
 
 Machine DrawMachine(const Machine& machine, uint64_t seed, uint64_t draw) {

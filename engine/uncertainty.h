@@ -16,7 +16,7 @@ namespace colonnade::engine {
 inline constexpr double kGuessWithin = 1.5;
 
 // Returns the factor within which a number is right: the stated one, else that of its origin.
-double WithinOf(double stated, Origin from);
+double WithinOf(double stated, Origin origin);
 
 // Returns draw number `draw` of `machine`: a function of (machine, seed, draw) alone.
 Machine DrawMachine(const Machine& machine, uint64_t seed, uint64_t draw);

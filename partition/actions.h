@@ -106,15 +106,15 @@ struct AverageParameters {
 struct GatherGradients {
   int bucket = 0;
 };
-using ActionKind = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
+using ActionBody = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
                                 ReportMetrics, ReduceStatistics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms,
                                 OpenGate, UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
 
 struct Action {
-  ActionKind what;
+  ActionBody body;
   std::vector<ActionOperand> inputs;
   std::vector<ValueId> outputs;
-  program::Provenance from;
+  program::Provenance provenance;
   std::optional<int> part{};  // of the Lowering's parts of the batch; absent: all of it
 };
 
@@ -189,7 +189,7 @@ struct Lowering {
   const layers::Stage& stage(const RunStage& run) const { return shardings[run.node].stages.stages[run.stage]; }
   // Returns the stage that an action runs, or null.
   const layers::Stage* StageOf(const Action& action) const {
-    const auto* run = std::get_if<RunStage>(&action.what);
+    const auto* run = std::get_if<RunStage>(&action.body);
     return run != nullptr ? &stage(*run) : nullptr;
   }
   // Return what an action reads or makes in a slot of its stage. REQUIRES: it runs a stage, which has the slot.
@@ -242,7 +242,7 @@ inline bool WritesNothing(const Action& action) {
 }
 // Whether an action only updates state, which no other action of the step reads.
 inline bool UpdatesStateAlone(const Lowering& lowering, const Action& action) {
-  return lowering.train() && std::holds_alternative<RunStage>(action.what) && WritesNothing(action);
+  return lowering.train() && std::holds_alternative<RunStage>(action.body) && WritesNothing(action);
 }
 
 }  // namespace colonnade::partition

@@ -12,7 +12,7 @@ using layers::D;
 using layers::X;
 using layers::Y;
 
-const RunStage& RunOf(const Action& action) { return std::get<RunStage>(action.what); }
+const RunStage& RunOf(const Action& action) { return std::get<RunStage>(action.body); }
 int NodeOf(const Action& action) { return RunOf(action).node; }
 
 bool Masks(const Lowering& lowering, const Action& action) {
@@ -93,7 +93,7 @@ absl::Status AdvanceMasks(Lowering& lowering) {
   for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
     if (RoutingBefore(lowering, routed, mask) >= 0) {
       return absl::InternalError(
-          absl::StrCat("AdvanceMasks: ", lowering.actions[mask].from.layer, " still comes after what it could mask"));
+          absl::StrCat("AdvanceMasks: ", lowering.actions[mask].provenance.layer, " still comes after what it could mask"));
     }
   }
   return absl::OkStatus();

@@ -68,7 +68,7 @@ class Bucketer {
   }
 
   static bool IsAllReduce(const Action& action) {
-    const auto* reshard = std::get_if<Reshard>(&action.what);
+    const auto* reshard = std::get_if<Reshard>(&action.body);
     return reshard != nullptr && reshard->entry.kind == ReshardKind::kAllReduce &&
            reshard->entry.from == layers::Placement::Partial();
   }
@@ -76,7 +76,7 @@ class Bucketer {
   void Add(const StateSum& sum) {
     std::vector<int> axes;
     for (size_t all_reduce : sum.all_reduces) {
-      axes.push_back(std::get<Reshard>(lowering_.actions[all_reduce].what).entry.axis);
+      axes.push_back(std::get<Reshard>(lowering_.actions[all_reduce].body).entry.axis);
       replaced_.insert(all_reduce);
     }
     std::sort(axes.begin(), axes.end());
@@ -97,8 +97,9 @@ class Bucketer {
 
   Action ReductionOf(int bucket) const {
     const StatisticsBucket& of = lowering_.statistics[bucket];
-    Action action{
-        .what = ReduceStatistics{bucket}, .outputs = reductions_[bucket].wholes, .from = {of.name, program::Pass::kForward}};
+    Action action{.body = ReduceStatistics{bucket},
+                  .outputs = reductions_[bucket].wholes,
+                  .provenance = {of.name, program::Pass::kForward}};
     for (ValueId summand : of.values) action.inputs.push_back({summand, lowering_.value(summand).placement});
     return action;
   }

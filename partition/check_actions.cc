@@ -20,12 +20,12 @@ struct BucketProgress {
 
 BucketProgress ProgressOf(const Action& action) {
   using enum BucketStage;
-  if (const auto* check = std::get_if<CheckGradients>(&action.what)) return {check->bucket, kChecked};
-  if (const auto* reduce = std::get_if<ReduceGradients>(&action.what)) return {reduce->bucket, kReduced, reduce->piece};
-  if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) return {measure->bucket, kMeasured};
-  if (const auto* update = std::get_if<UpdateParameters>(&action.what)) return {update->bucket, kUpdated};
-  if (const auto* gather = std::get_if<GatherParameters>(&action.what)) return {gather->bucket, kGathered};
-  if (const auto* average = std::get_if<AverageParameters>(&action.what)) return {average->bucket, kAveraged};
+  if (const auto* check = std::get_if<CheckGradients>(&action.body)) return {check->bucket, kChecked};
+  if (const auto* reduce = std::get_if<ReduceGradients>(&action.body)) return {reduce->bucket, kReduced, reduce->piece};
+  if (const auto* measure = std::get_if<MeasureGradients>(&action.body)) return {measure->bucket, kMeasured};
+  if (const auto* update = std::get_if<UpdateParameters>(&action.body)) return {update->bucket, kUpdated};
+  if (const auto* gather = std::get_if<GatherParameters>(&action.body)) return {gather->bucket, kGathered};
+  if (const auto* average = std::get_if<AverageParameters>(&action.body)) return {average->bucket, kAveraged};
   return {};
 }
 
@@ -78,13 +78,13 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
       if (IsUpdated(lowering, operand.value, progress)) {
-        return broken(absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name,
+        return broken(absl::StrCat("layer ", action.provenance.layer, " reads ", lowering.value(operand.value).name,
                                    " after it is updated"));
       }
       if (!operand.value.valid() || IsThereFromTheBeginning(lowering.value(operand.value))) continue;
       if (made.Has(operand.value, action.part)) continue;
-      return broken(
-          absl::StrCat("layer ", action.from.layer, " reads ", lowering.value(operand.value).name, " before it is made"));
+      return broken(absl::StrCat("layer ", action.provenance.layer, " reads ", lowering.value(operand.value).name,
+                                 " before it is made"));
     }
     for (ValueId output : action.outputs) {
       if (!output.valid()) continue;

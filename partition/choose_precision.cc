@@ -28,7 +28,7 @@ void RoundParameters(Lowering& lowering) {
       ValueId& copy = rounded[operand.value];
       if (!copy.valid()) {
         copy = AddRounded(lowering, operand.value);
-        actions.push_back({.what = Round{}, .inputs = {operand}, .outputs = {copy}, .from = action.from});
+        actions.push_back({.body = Round{}, .inputs = {operand}, .outputs = {copy}, .provenance = action.provenance});
       }
       operand.value = copy;
     }
@@ -46,7 +46,7 @@ bool IsSummand(const Mesh& mesh, const TensorPlacement& placement) {
 
 // True if the action makes a whole sum of summands, and of activations.
 bool EndsSum(const Lowering& lowering, const Action& action) {
-  if (!std::holds_alternative<Reshard>(action.what)) return false;
+  if (!std::holds_alternative<Reshard>(action.body)) return false;
   const Value &from = lowering.value(action.inputs[0].value), &to = lowering.value(action.outputs[0]);
   const Mesh& mesh = lowering.plan.mesh;
   return IsSummand(mesh, from.placement) && !IsSummand(mesh, to.placement) && !to.in_master_type && !to.dtype;
@@ -59,7 +59,7 @@ void RoundSums(Lowering& lowering) {
   for (Value& value : lowering.values) value.in_master_type = value.in_master_type || IsSummand(mesh, value.placement);
   struct Sum {
     ValueId copy;  // once it is rounded
-    program::Provenance from;
+    program::Provenance provenance;
   };
   absl::flat_hash_map<ValueId, Sum> rounded;
   std::vector<Action> actions;
@@ -70,17 +70,17 @@ void RoundSums(Lowering& lowering) {
       ValueId& copy = sum->second.copy;
       if (!copy.valid()) {
         copy = AddRounded(lowering, sum->first);
-        actions.push_back({.what = Round{},
+        actions.push_back({.body = Round{},
                            .inputs = {{sum->first, lowering.value(sum->first).placement}},
                            .outputs = {copy},
-                           .from = sum->second.from});
+                           .provenance = sum->second.provenance});
       }
       operand.value = copy;
     }
     if (EndsSum(lowering, action)) {
       const ValueId sum = action.outputs[0];
       lowering.values[sum.value].in_master_type = true;
-      rounded[sum] = {.copy = {}, .from = action.from};
+      rounded[sum] = {.copy = {}, .provenance = action.provenance};
     }
     actions.push_back(std::move(action));
   }

@@ -198,24 +198,24 @@ void Emit(Emission& e, const Action& action, const CheckGradients& check) {
       op.uses.push_back(e.builder.Read(gradient));
       op.uses.push_back({e.flags[p], {{parameter}, {1}}, program::Access::kWrite});
     }
-    e.builder.AddCompute(p, std::move(op), program::Lane::kCompute, action.from);
+    e.builder.AddCompute(p, std::move(op), program::Lane::kCompute, action.provenance);
   }
 }
 
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce) {
   const BucketMove move = {reduce.bucket, e.buckets[reduce.bucket].gradients, KindOf(e.lowering.plan.reduction),
                            reduce.piece};
-  EmitMove(e, move, action.from);
+  EmitMove(e, move, action.provenance);
 }
 
 void Emit(Emission& e, const Action& action, const GatherParameters& gather) {
   const bool is_at_master = e.lowering.plan.reduction == Reduction::kMaster;
   const CollectiveKind kind = is_at_master ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
-  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].weights, kind}, action.from);
+  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].weights, kind}, action.provenance);
 }
 
 void Emit(Emission& e, const Action& action, const GatherGradients& gather) {
-  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].gradients, CollectiveKind::kAllGather}, action.from);
+  EmitMove(e, {gather.bucket, e.buckets[gather.bucket].gradients, CollectiveKind::kAllGather}, action.provenance);
 }
 
 }  // namespace colonnade::partition

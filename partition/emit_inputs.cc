@@ -43,7 +43,7 @@ BufferId AddLoaded(Emission& e, const Action& action, int position, std::string 
   box.offset[0] = value.first_sample + samples.first;
   const BufferId loaded =
       e.builder.program().AddLoaded(e.builder.device_at(position), std::move(name), input.host_dtype, box.size);
-  AddLoad(e, position, value.host_input, loaded, std::move(box), action.from);
+  AddLoad(e, position, value.host_input, loaded, std::move(box), action.provenance);
   return loaded;
 }
 
@@ -68,7 +68,7 @@ void LoadImages(Emission& e, const Action& action, int position, const Samples& 
   y.first_row = row;
   program::BufferUse x{loaded, are_bytes ? ChannelsLast(local) : local, program::Access::kRead};
   e.builder.AddCompute(position, {ConvertImages(e, local), {std::move(x), layers::Write(y)}}, Lane::kCompute,
-                       {action.from.layer, Pass::kForward});
+                       {action.provenance.layer, Pass::kForward});
 }
 
 void LoadLabels(Emission& e, const Action& action, int position, const Samples& samples, std::optional<int64_t> row) {
@@ -82,7 +82,7 @@ void LoadLabels(Emission& e, const Action& action, int position, const Samples& 
   e.values.Make(id, position);
   const Operand part{.buffer = e.values.At(id, position), .shape = {samples.count}, .first_row = *row};
   e.builder.AddCompute(position, {program::Copy{}, {e.builder.Read(loaded), layers::Write(part)}}, Lane::kCompute,
-                       {action.from.layer, Pass::kForward});
+                       {action.provenance.layer, Pass::kForward});
 }
 
 }  // namespace

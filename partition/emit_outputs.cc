@@ -80,10 +80,10 @@ void Emit(Emission& e, const Action& action, const ReportMetrics&) {
   const ValueId id = action.inputs[0].value;
   Output output{.kind = Output::Kind::kMetrics,
                 .name = MetricsName(e.lowering.graph, e.lowering.value(id).metrics_of),
-                .layer = action.from.layer,
+                .layer = action.provenance.layer,
                 .shape = e.lowering.value(id).shape};
   output.pieces = {{e.values.At(id, 0), Region::Whole(output.shape)}};
-  AddStored(e, std::move(output), action.from.layer);
+  AddStored(e, std::move(output), action.provenance.layer);
 }
 
 void AddOutputs(Emission& e) {

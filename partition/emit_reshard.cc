@@ -63,7 +63,7 @@ void EmitSlice(Emission& e, const Action& action, const ReshardEntry& entry, siz
     BufferUse x = InputAt(e, action, p, entry, section, Access::kRead);
     const BufferUse y = OutputAt(e, action, p, entry, section);
     x.region = PartOfBox(std::move(x.region), dim, y.region.size[dim], SlicedPart(e.builder.mesh(), entry, p));
-    e.builder.AddCompute(p, {program::Copy{}, {x, y}}, program::Lane::kCompute, action.from);
+    e.builder.AddCompute(p, {program::Copy{}, {x, y}}, program::Lane::kCompute, action.provenance);
   }
 }
 
@@ -81,9 +81,9 @@ void EmitPair(Emission& e, const Action& action, const ReshardEntry& entry, size
     };
     const int64_t bytes = x.region.elements() * program::SizeInBytes(e.builder.buffer(x.buffer).dtype);
     sides[m] = {{x, part_of(1 - m)}, {.bytes_read = bytes, .bytes_written = bytes, .bytes_sent = bytes}};
-    e.builder.AddCopy(group[m], x, part_of(m), action.from);
+    e.builder.AddCopy(group[m], x, part_of(m), action.provenance);
   }
-  e.builder.AddExchange(group, std::move(sides[0]), std::move(sides[1]), action.from);
+  e.builder.AddExchange(group, std::move(sides[0]), std::move(sides[1]), action.provenance);
 }
 
 void EmitCollective(Emission& e, const Action& action, const ReshardEntry& entry, size_t section, const Group& group) {
@@ -103,7 +103,7 @@ void EmitCollective(Emission& e, const Action& action, const ReshardEntry& entry
                            .bytes_sent = BytesSent(attributes.kind, bytes, static_cast<int64_t>(group.size()))}};
     if (!in_place) members[m].uses.push_back(y);
   }
-  e.builder.AddCollective(group, attributes, std::move(members), action.from);
+  e.builder.AddCollective(group, attributes, std::move(members), action.provenance);
 }
 
 void EmitTransfers(Emission& e, const Action& action, const ReshardEntry& entry, size_t section) {

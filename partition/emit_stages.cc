@@ -19,7 +19,7 @@ void EmitSum(Emission& e, const Action& action) {
     uses.push_back(layers::Write(y));
     const int64_t sums = static_cast<int64_t>(action.inputs.size()) - 1;
     e.builder.AddCompute(p, {program::Sum{}, std::move(uses), sums * program::ElementCount(y.shape)}, Lane::kCompute,
-                         action.from);
+                         action.provenance);
   }
 }
 
@@ -54,7 +54,8 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
     for (size_t k = 0; k < run.fused_writes.size(); ++k) {
       shard.Put(run.fused_writes[k], fused(run.fused_writes[k], action.outputs[stage.writes.size() + k]));
     }
-    for (layers::EmittedOp& op : stage.emit(shard)) e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    for (layers::EmittedOp& op : stage.emit(shard))
+      e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.provenance);
   }
 }
 
@@ -64,7 +65,8 @@ void Emit(Emission& e, const Action& action, const Round&) {
   for (int p : e.builder.positions()) {
     const Operand master = e.values.RowsAt(action.inputs[0].value, p, action.part),
                   rounded = e.values.RowsAt(action.outputs[0], p, action.part);
-    e.builder.AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute, action.from);
+    e.builder.AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute,
+                         action.provenance);
   }
 }
 
@@ -74,7 +76,7 @@ void Emit(Emission& e, const Action& action, const CountLabels&) {
     program::Uses uses;
     for (const ActionOperand& labels : action.inputs) uses.push_back(layers::Read(e.values.OperandAt(labels.value, p)));
     uses.push_back(layers::Write(e.values.OperandAt(action.outputs[0], p)));
-    e.builder.AddCompute(p, {program::CountLabels{}, std::move(uses)}, Lane::kCompute, action.from);
+    e.builder.AddCompute(p, {program::CountLabels{}, std::move(uses)}, Lane::kCompute, action.provenance);
   }
 }
 

@@ -51,7 +51,8 @@ void Emit(Emission& e, const Action& action, const ReduceStatistics& reduce) {
     bytes += e.lowering.LocalElements(id) * program::SizeInBytes(*e.lowering.value(id).dtype);
   }
   EmitAllReduce(
-      e, [&](int p) { return e.builder.mesh().AxesGroup(p, bucket.axes); }, e.statistics[reduce.bucket], bytes, action.from);
+      e, [&](int p) { return e.builder.mesh().AxesGroup(p, bucket.axes); }, e.statistics[reduce.bucket], bytes,
+      action.provenance);
 }
 
 }  // namespace colonnade::partition

@@ -50,7 +50,7 @@ void Reserve(Emission& e) {
 
 void EmitAll(Emission& e) {
   for (const Action& action : e.lowering.actions) {
-    std::visit([&](const auto& what) { Emit(e, action, what); }, action.what);
+    std::visit([&](const auto& what) { Emit(e, action, what); }, action.body);
   }
   AddParameters(e);
   AddOutputs(e);

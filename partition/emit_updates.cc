@@ -110,14 +110,14 @@ void Emit(Emission& e, const Action& action, const MeasureGradients& measure) {
                          .flops = 2 * UpdatedElements(e, measure.bucket) * (of_weights ? 2 : 1)};
     if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});
     op.uses.push_back({e.gates.norms[p], {{e.gates.first_norm[measure.bucket], 0}, {members, 2}}, Access::kWrite});
-    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.provenance);
   }
 }
 
 void Emit(Emission& e, const Action& action, const SumNorms&) {
   const int64_t bytes = program::ElementCount(e.builder.shape(e.gates.norms[0])) * program::SizeInBytes(DType::kF64);
   EmitAllReduce(
-      e, [&](int) { return e.builder.AllPositions(); }, e.gates.norms, bytes, action.from);
+      e, [&](int) { return e.builder.AllPositions(); }, e.gates.norms, bytes, action.provenance);
 }
 
 void Emit(Emission& e, const Action& action, const OpenGate&) {
@@ -132,7 +132,7 @@ void Emit(Emission& e, const Action& action, const OpenGate&) {
   for (int p : e.builder.positions()) {
     e.builder.AddCompute(
         p, {gate, {e.builder.Read(e.gates.norms[p]), e.builder.Write(e.gates.gates[p]), e.builder.Write(e.gates.trusts[p])}},
-        Lane::kCompute, action.from);
+        Lane::kCompute, action.provenance);
   }
 }
 
@@ -152,7 +152,7 @@ void Emit(Emission& e, const Action& action, const UpdateParameters& what) {
     op.uses.push_back({bucket.gradients[p], part, Access::kRead});
     for (const ByPosition& kept : bucket.kept) op.uses.push_back({kept[p], part, Access::kAccumulate});
     op.uses.push_back({bucket.weights[p], part, Access::kAccumulate});
-    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.provenance);
   }
 }
 
@@ -164,7 +164,7 @@ void Emit(Emission& e, const Action& action, const AverageParameters& what) {
     if (!e.gates.gates.empty()) op.uses.push_back(e.builder.Read(e.gates.gates[p]));
     op.uses.push_back(e.builder.Read(bucket.weights[p]));
     op.uses.push_back(e.builder.Accumulate(bucket.averages[p]));
-    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.from);
+    e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.provenance);
   }
 }
 

@@ -36,7 +36,7 @@ struct Placer {
       }
       const Value& total = lowering.value(action.outputs[0]);
       const ValueId part = lowering.AddValue({.name = absl::StrCat(total.name, sums.size()), .shape = total.shape});
-      Action& first = sums.emplace_back(Action{.what = sum, .outputs = {part}, .from = action.from});
+      Action& first = sums.emplace_back(Action{.body = sum, .outputs = {part}, .provenance = action.provenance});
       for (ValueId value : alike) first.inputs.push_back({value, {}});
       PlaceSum(first, placement);
       operands.push_back({part, needed});
@@ -125,7 +125,7 @@ absl::Status ExpandShards(Lowering& lowering) {
   std::vector<Action> actions;
   for (Action& action : lowering.actions) {
     placer.sums.clear();
-    std::visit([&](const auto& what) { placer.Place(action, what); }, action.what);
+    std::visit([&](const auto& what) { placer.Place(action, what); }, action.body);
     for (Action& sum : placer.sums) actions.push_back(std::move(sum));
     actions.push_back(std::move(action));
   }
@@ -139,7 +139,8 @@ absl::Status ExpandShards(Lowering& lowering) {
   for (const Action& action : lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
       if (operand.value.valid() && operand.needed.empty()) {
-        return absl::InternalError(absl::StrCat("ExpandShards: an operand of ", action.from.layer, " has no placement"));
+        return absl::InternalError(
+            absl::StrCat("ExpandShards: an operand of ", action.provenance.layer, " has no placement"));
       }
     }
   }

@@ -104,7 +104,7 @@ class Expander {
 
   // Adds the labels of all micro-batches at once: a gradient is divided by their number.
   void AddLabels() {
-    Action count{.what = CountLabels{}, .from = {graph_.nodes.back().name, Pass::kForward}};
+    Action count{.body = CountLabels{}, .provenance = {graph_.nodes.back().name, Pass::kForward}};
     for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
       labels_.push_back(lowering_.AddValue({.name = OfMicroBatch("labels"),
                                             .shape = {n_},
@@ -208,10 +208,10 @@ class Expander {
   }
   ValueId SumOf(ValueId before, ValueId now, Value sum, int i, Pass pass) {
     const ValueId total = lowering_.AddValue(std::move(sum));
-    lowering_.actions.push_back({.what = SumMicroBatches{},
+    lowering_.actions.push_back({.body = SumMicroBatches{},
                                  .inputs = {{before, {}}, {now, {}}},
                                  .outputs = {total},
-                                 .from = {graph_.nodes[i].name, pass}});
+                                 .provenance = {graph_.nodes[i].name, pass}});
     return total;
   }
 
@@ -246,7 +246,7 @@ class Expander {
 
   void Run(int i, int s, Pass pass) {
     const Stage& stage = StagesOf(i).stages[s];
-    Action action{.what = RunStage{i, s, micro_batch_}, .from = {graph_.nodes[i].name, pass}};
+    Action action{.body = RunStage{i, s, micro_batch_}, .provenance = {graph_.nodes[i].name, pass}};
     for (Slot slot : stage.reads) {
       const bool is_summed = UpdatesState(stage) && slot.kind == Slot::Kind::kInner;
       action.inputs.push_back({is_summed ? nodes_[i].inner_sums[slot.index] : ValueRead(i, slot), {}});
@@ -333,14 +333,14 @@ class Expander {
   void Report(int i) {
     if (!layers::TraitsOf(graph_.nodes[i].layer).is_loss || !is_needed_[i]) return;
     lowering_.actions.push_back(
-        {.what = ReportMetrics{}, .inputs = {{nodes_[i].metrics, {}}}, .from = {graph_.nodes[i].name, Pass::kOutput}});
+        {.body = ReportMetrics{}, .inputs = {{nodes_[i].metrics, {}}}, .provenance = {graph_.nodes[i].name, Pass::kOutput}});
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.
   ValueId GradientOf(int i) {
     const std::vector<ValueId>& parts = contributions_[i];
     if (parts.size() == 1) return parts[0];
-    Action sum{.what = SumGradients{i}, .from = {graph_.nodes[i].name, Pass::kBackward}};
+    Action sum{.body = SumGradients{i}, .provenance = {graph_.nodes[i].name, Pass::kBackward}};
     for (ValueId part : parts) sum.inputs.push_back({part, {}});
     const ValueId total = lowering_.AddValue(
         {.name = OfMicroBatch(absl::StrCat(graph_.nodes[i].name, ".dy")), .shape = lowering_.value(parts[0]).shape});

@@ -44,7 +44,7 @@ class Folder {
   // The action whose product `action` scales and shifts, if it may do so itself.
   std::optional<size_t> ProductFor(const Action& action) {
     const layers::Stage* stage = lowering_.StageOf(action);
-    if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.what).fused_reads.empty()) return std::nullopt;
+    if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.body).fused_reads.empty()) return std::nullopt;
     const ValueId x = lowering_.Input(action, X()).value;
     const std::optional<size_t> maker = uses_.MakerForOneReader(x);
     if (!maker.has_value()) return std::nullopt;
@@ -54,7 +54,7 @@ class Folder {
 
   bool Takes(const Action& product) const {
     const layers::Stage* stage = lowering_.StageOf(product);
-    return stage != nullptr && stage->takes_folded && !std::get<RunStage>(product.what).epilogue;
+    return stage != nullptr && stage->takes_folded && !std::get<RunStage>(product.body).epilogue;
   }
 
   // Whether each device has the numbers of those channels whose weights it has, and of these all.
@@ -70,7 +70,7 @@ class Folder {
 
   // Leaves of `action` what folds, and lets the product make what it made.
   void Fold(Action& action, Action& product) {
-    auto &normalise = std::get<RunStage>(action.what), &multiply = std::get<RunStage>(product.what);
+    auto &normalise = std::get<RunStage>(action.body), &multiply = std::get<RunStage>(product.body);
     ActionOperand& weight = lowering_.Input(product, Parameter(0));
     ActionOperand* bias = lowering_.FindInput(product, Parameter(1));
     const ValueId folded_weight = AddFolded(action, "weight", weight.value);
@@ -96,7 +96,7 @@ class Folder {
   }
 
   ValueId AddFolded(const Action& action, const char* name, ValueId like) {
-    return lowering_.AddValue({.name = absl::StrCat(action.from.layer, ".folded_", name),
+    return lowering_.AddValue({.name = absl::StrCat(action.provenance.layer, ".folded_", name),
                                .shape = lowering_.value(like).shape,
                                .placement = PlacementOf(like)});
   }

@@ -36,7 +36,7 @@ class Fuser {
     const ValueId x = activation.inputs[0].value;
     Action* source = OnlyFor(x);
     if (source == nullptr || !lowering_.StageOf(*source)->takes_epilogue) return false;
-    auto& run = std::get<RunStage>(source->what);
+    auto& run = std::get<RunStage>(source->body);
     if (run.epilogue) return false;
     run.epilogue = epilogue;
     Replace(*source, x, activation.outputs[0]);
@@ -50,7 +50,7 @@ class Fuser {
     if (PlaceOf(x) < PlaceOf(addend)) std::swap(x, addend);
     Action* source = OnlyFor(x);
     if (source == nullptr || !lowering_.StageOf(*source)->takes_addend) return false;
-    auto& run = std::get<RunStage>(source->what);
+    auto& run = std::get<RunStage>(source->body);
     const ValueId y = addition.outputs[0];
     if (run.epilogue || !run.fused_reads.empty() || !lowering_.LieAlike(x, addend) || !lowering_.LieAlike(x, y))
       return false;
@@ -85,7 +85,7 @@ class Fuser {
 
 absl::Status FuseEpilogues(Lowering& lowering) {
   for (const Action& action : lowering.actions) {
-    const auto* run = std::get_if<RunStage>(&action.what);
+    const auto* run = std::get_if<RunStage>(&action.body);
     if (run != nullptr && run->epilogue) return absl::InternalError("FuseEpilogues: an action is fused already");
   }
   Fuser(lowering).Run();

@@ -56,7 +56,7 @@ class MaskFuser {
   // The layer whose stage alone makes `y` as it was before an activation that is fused with it, or −1.
   int LayerBefore(ValueId y) {
     const std::optional<size_t> maker = uses_.MakerOf(y);
-    const auto* run = maker.has_value() ? std::get_if<RunStage>(&actions()[*maker].what) : nullptr;
+    const auto* run = maker.has_value() ? std::get_if<RunStage>(&actions()[*maker].body) : nullptr;
     return run != nullptr && run->epilogue && run->fused_reads.empty() ? run->node : -1;
   }
 
@@ -72,14 +72,14 @@ class MaskFuser {
                                        [&](const ActionOperand& input) { return input.value == mask.dz; });
       if (reads == 0) continue;
       left -= static_cast<int>(reads);
-      const auto* run = std::get_if<RunStage>(&action.what);
+      const auto* run = std::get_if<RunStage>(&action.body);
       if (run == nullptr || run->node != node || !lowering_.stage(*run).recalls_mask) return false;
       readers.push_back(&action);
     }
     if (readers.empty()) return false;
     for (Action* reader : readers) {
-      auto& run = std::get<RunStage>(reader->what);
-      run.epilogue = std::get<RunStage>(actions()[*uses_.MakerOf(mask.y.value)].what).epilogue;
+      auto& run = std::get<RunStage>(reader->body);
+      run.epilogue = std::get<RunStage>(actions()[*uses_.MakerOf(mask.y.value)].body).epilogue;
       lowering_.Input(*reader, D(Y())) = mask.dy;
     }
     uses_.AddReaders(mask.dy.value, static_cast<int>(readers.size()) - 1);
@@ -113,7 +113,7 @@ class MaskFuser {
   }
 
   Action WithMask(Action action, const Mask& mask) {
-    auto& run = std::get<RunStage>(action.what);
+    auto& run = std::get<RunStage>(action.body);
     ActionOperand& dy = lowering_.Input(action, D(Y()));
     run.fused_reads = {Fused::kMask};
     run.fused_writes = {Fused::kMasked};
@@ -136,7 +136,7 @@ class MaskFuser {
     const std::optional<size_t> maker = uses_.MakerForOneReader(dy);
     if (!maker.has_value()) return std::nullopt;
     const Action& sum = actions()[*maker];
-    return std::holds_alternative<SumGradients>(sum.what) && sum.inputs.size() == 2 ? maker : std::nullopt;
+    return std::holds_alternative<SumGradients>(sum.body) && sum.inputs.size() == 2 ? maker : std::nullopt;
   }
 
   Lowering& lowering_;
@@ -149,7 +149,7 @@ class MaskFuser {
 
 absl::Status FuseMasks(Lowering& lowering) {
   for (const Action& action : lowering.actions) {
-    const auto* run = std::get_if<RunStage>(&action.what);
+    const auto* run = std::get_if<RunStage>(&action.body);
     if (run != nullptr && !run->fused_writes.empty()) return absl::InternalError("FuseMasks: a mask is fused already");
   }
   MaskFuser(lowering).Run();

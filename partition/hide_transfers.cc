@@ -10,14 +10,14 @@ namespace {
 
 // What it writes is gradients of parameters, for which no action of the backward pass waits.
 bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action) {
-  if (!std::holds_alternative<RunStage>(action.what) || WritesNothing(action)) return false;
+  if (!std::holds_alternative<RunStage>(action.body) || WritesNothing(action)) return false;
   return std::all_of(action.outputs.begin(), action.outputs.end(),
                      [&](ValueId value) { return !value.valid() || lowering.value(value).is_gradient; });
 }
 
 // Metrics move for the host alone.
 bool IsTransfer(const Lowering& lowering, const Action& action) {
-  const auto* reshard = std::get_if<Reshard>(&action.what);
+  const auto* reshard = std::get_if<Reshard>(&action.body);
   return reshard != nullptr && CollectiveOf(reshard->entry.kind) && lowering.value(action.outputs[0]).metrics_of < 0;
 }
 

@@ -28,19 +28,19 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
   const GradientBucket& bucket = lowering.buckets[index];
   const program::Provenance backward{bucket.name, Pass::kBackward};
   for (int piece = 0; piece < bucket.pieces; ++piece) {
-    actions.push_back({.what = ReduceGradients{index, piece}, .from = backward});
+    actions.push_back({.body = ReduceGradients{index, piece}, .provenance = backward});
   }
   if (lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
-    actions.push_back({.what = GatherGradients{index}, .from = backward});
+    actions.push_back({.body = GatherGradients{index}, .provenance = backward});
   }
 }
 
 void AppendUpdate(const Lowering& lowering, int index, std::vector<Action>& actions) {
   const program::Provenance update{lowering.buckets[index].name, Pass::kUpdate};
-  actions.push_back({.what = UpdateParameters{index}, .from = update});
+  actions.push_back({.body = UpdateParameters{index}, .provenance = update});
   if (IsReduced(lowering, index) && GathersParameters(lowering.plan))
-    actions.push_back({.what = GatherParameters{index}, .from = update});
-  if (lowering.options.update.average_decay > 0) actions.push_back({.what = AverageParameters{index}, .from = update});
+    actions.push_back({.body = GatherParameters{index}, .provenance = update});
+  if (lowering.options.update.average_decay > 0) actions.push_back({.body = AverageParameters{index}, .provenance = update});
 }
 
 // By bucket: the last action that reads a parameter of it, after which alone it may be updated.
@@ -104,10 +104,10 @@ class GradientReducer {
   // Checks, reduces and updates a bucket whose last gradient action `at` makes.
   void Complete(int bucket, size_t at) {
     const std::string& name = lowering_.buckets[bucket].name;
-    actions_.push_back({.what = CheckGradients{bucket}, .from = {name, Pass::kBackward}});
+    actions_.push_back({.body = CheckGradients{bucket}, .provenance = {name, Pass::kBackward}});
     std::vector<Action>& reductions = overlap_ ? actions_ : after_backward_;
     AppendReduction(lowering_, bucket, reductions);
-    if (gated_) reductions.push_back({.what = MeasureGradients{bucket}, .from = {name, Pass::kUpdate}});
+    if (gated_) reductions.push_back({.body = MeasureGradients{bucket}, .provenance = {name, Pass::kUpdate}});
     Update(bucket, at);
   }
 
@@ -133,8 +133,8 @@ class GradientReducer {
   // The gate follows the norms of all gradients.
   void AppendGatedUpdates() {
     const program::Provenance gate{"gate", Pass::kUpdate};
-    if (lowering_.plan.mesh.device_count() > 1) after_backward_.push_back({.what = SumNorms{}, .from = gate});
-    after_backward_.push_back({.what = OpenGate{}, .from = gate});
+    if (lowering_.plan.mesh.device_count() > 1) after_backward_.push_back({.body = SumNorms{}, .provenance = gate});
+    after_backward_.push_back({.body = OpenGate{}, .provenance = gate});
     MoveAll(gated_updates_, after_backward_);
     MoveAll(state_updates_, after_backward_);
   }

@@ -20,10 +20,10 @@ class Resharder {
         if (operand.value.valid()) operand.value = Provide(operand.value, operand.needed, SourceOf(operand.value, action));
       }
       for (ValueId output : action.outputs) {
-        if (output.valid()) made_by_[output] = action.from;
+        if (output.valid()) made_by_[output] = action.provenance;
       }
       out_.push_back(std::move(action));
-      if (std::holds_alternative<CountLabels>(out_.back().what)) MakeWhole(out_.back().outputs[0]);
+      if (std::holds_alternative<CountLabels>(out_.back().body)) MakeWhole(out_.back().outputs[0]);
     }
     lowering_.actions = std::move(out_);
   }
@@ -39,7 +39,7 @@ class Resharder {
   program::Provenance SourceOf(ValueId value, const Action& reader) const {
     auto maker = made_by_.find(value);
     if (maker != made_by_.end() && maker->second.pass == program::Pass::kBackward) return maker->second;
-    return reader.from;
+    return reader.provenance;
   }
 
   // `value` in placement `needed`: itself, one made before, or one that actions put here make.
@@ -57,7 +57,7 @@ class Resharder {
     value.placement = needed;
     const std::string name = value.name;
     const ValueId loaded = lowering_.AddValue(std::move(value));
-    out_.push_back({.what = LoadInput{}, .outputs = {loaded}, .from = {name, program::Pass::kInput}});
+    out_.push_back({.body = LoadInput{}, .outputs = {loaded}, .provenance = {name, program::Pass::kInput}});
     return loaded;
   }
 
@@ -86,8 +86,10 @@ class Resharder {
     resharded.in_place_of = in_place ? value : ValueId{};
     const ValueId result = lowering_.AddValue(std::move(resharded));
     if (in_place) reduced_[value] = result;
-    out_.push_back(
-        {.what = Reshard{entry}, .inputs = {{value, lowering_.value(value).placement}}, .outputs = {result}, .from = from});
+    out_.push_back({.body = Reshard{entry},
+                    .inputs = {{value, lowering_.value(value).placement}},
+                    .outputs = {result},
+                    .provenance = from});
     return result;
   }
 
@@ -110,7 +112,7 @@ absl::Status InsertResharding(Lowering& lowering) {
       for (int a = 0; a < mesh.axis_count(); ++a) {
         if (mesh.axes[a].size > 1 && lowering.value(operand.value).placement[a] != operand.needed[a]) {
           return absl::InternalError(absl::StrCat("InsertResharding: ", lowering.value(operand.value).name, " is not as ",
-                                                  action.from.layer, " needs it"));
+                                                  action.provenance.layer, " needs it"));
         }
       }
     }

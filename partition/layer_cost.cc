@@ -41,7 +41,7 @@ double SecondsOf(std::vector<layers::EmittedOp> ops, const CostFunctions& cost) 
   for (layers::EmittedOp& op : ops) {
     program::Task task;
     task.work = NominalWork(op, cost.dtype);
-    task.what = program::Compute{std::move(op.op)};
+    task.body = program::Compute{std::move(op.op)};
     task.uses = {op.uses.begin(), op.uses.end()};
     seconds += cost.compute(task);
   }

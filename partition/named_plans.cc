@@ -132,8 +132,9 @@ absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& opt
   }
   if (devices % columns != 0 || (name == "model" && columns != devices)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("plan \"%s\": expected devices that its columns divide, found %d columns on %d device%s; %s", name,
-                        columns, devices, devices == 1 ? "" : "s",
+        absl::StrFormat("plan \"%s\": expected %s, found %d column%s on %d device%s; %s", name,
+                        name == "model" ? "as many columns as devices" : "devices that its columns divide", columns,
+                        columns == 1 ? "" : "s", devices, devices == 1 ? "" : "s",
                         name == "model" ? "plan hybrid has several groups of columns" : "set --devices, or --columns"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);

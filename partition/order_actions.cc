@@ -62,25 +62,25 @@ class Orderer {
   };
 
   void Place(Action& action) {
-    if (const auto* reduce = std::get_if<ReduceGradients>(&action.what))
+    if (const auto* reduce = std::get_if<ReduceGradients>(&action.body))
       return TransferGradients(action, reduce->bucket, compute_);
-    if (const auto* gather = std::get_if<GatherGradients>(&action.what))
+    if (const auto* gather = std::get_if<GatherGradients>(&action.body))
       return TransferGradients(action, gather->bucket, compute_);
-    if (const auto* measure = std::get_if<MeasureGradients>(&action.what)) {
+    if (const auto* measure = std::get_if<MeasureGradients>(&action.body)) {
       if (reduced_[measure->bucket] > 0) return late_.push_back({std::move(action), measure->bucket});
-    } else if (std::holds_alternative<SumNorms>(action.what) || std::holds_alternative<OpenGate>(action.what)) {
+    } else if (std::holds_alternative<SumNorms>(action.body) || std::holds_alternative<OpenGate>(action.body)) {
       while (!late_.empty()) EmitLate();
-    } else if (const auto* update = std::get_if<UpdateParameters>(&action.what)) {
+    } else if (const auto* update = std::get_if<UpdateParameters>(&action.body)) {
       if (reduced_[update->bucket] > 0) return late_.push_back({std::move(action), update->bucket});
-    } else if (const auto* gather = std::get_if<GatherParameters>(&action.what)) {
+    } else if (const auto* gather = std::get_if<GatherParameters>(&action.body)) {
       return late_.push_back({std::move(action), gather->bucket});
-    } else if (const auto* average = std::get_if<AverageParameters>(&action.what)) {
+    } else if (const auto* average = std::get_if<AverageParameters>(&action.body)) {
       return late_.push_back({std::move(action), average->bucket});
     } else if (IsForTheHost(action)) {
       return for_the_host_.push_back(std::move(action));
-    } else if (std::holds_alternative<ReduceStatistics>(action.what)) {
+    } else if (std::holds_alternative<ReduceStatistics>(action.body)) {
       return Transfer(action);
-    } else if (const auto* reshard = std::get_if<Reshard>(&action.what); reshard && CollectiveOf(reshard->entry.kind)) {
+    } else if (const auto* reshard = std::get_if<Reshard>(&action.body); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
       for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value, action.part);
@@ -92,8 +92,8 @@ class Orderer {
 
   // No device waits for metrics: they go behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
-    if (std::holds_alternative<ReportMetrics>(action.what)) return true;
-    return std::holds_alternative<Reshard>(action.what) && lowering_.value(action.outputs[0]).metrics_of >= 0;
+    if (std::holds_alternative<ReportMetrics>(action.body)) return true;
+    return std::holds_alternative<Reshard>(action.body) && lowering_.value(action.outputs[0]).metrics_of >= 0;
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -165,7 +165,7 @@ class Orderer {
         picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
       }
     }
-    const auto* run = std::get_if<RunStage>(&action.what);
+    const auto* run = std::get_if<RunStage>(&action.body);
     return run != nullptr ? picoseconds + ProductFlops(*run) / kFlopsPerPicosecond : picoseconds;
   }
 

@@ -15,7 +15,7 @@ constexpr int64_t kMostMicroBatchesJudged = 5;  // as many as the two and three 
 
 bool HasReducedBuckets(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const program::Task& task) {
-    const bool moves = !std::holds_alternative<program::Compute>(task.what);
+    const bool moves = !std::holds_alternative<program::Compute>(task.body);
     return moves &&
            std::holds_alternative<program::Bucket>(program.buffer(program::RootOf(program, task.uses[0].buffer)).storage);
   });

@@ -80,7 +80,7 @@ class Classifier {
 
   void DivideByParts() {
     for (const Action& action : lowering_.actions) {
-      if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
+      if (const auto* reshard = std::get_if<Reshard>(&action.body)) {
         DivideByReshard(reshard->entry, action);
       } else if (const layers::Stage* stage = lowering_.StageOf(action)) {
         DivideByStage(*stage, action);
@@ -215,7 +215,7 @@ class Classifier {
     }
     std::set<std::tuple<int, int64_t, bool>> known;
     for (const Action& action : lowering_.actions) {
-      const auto* reshard = std::get_if<Reshard>(&action.what);
+      const auto* reshard = std::get_if<Reshard>(&action.body);
       if (reshard == nullptr || reshard->entry.kind == ReshardKind::kSlice) continue;
       const ReshardEntry* entry = &reshard->entry;
       const int64_t groups = std::max(entry->from.groups, entry->to.groups);

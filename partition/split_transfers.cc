@@ -11,7 +11,7 @@ using layers::HasRows;
 using layers::Slot;
 
 bool IsCollective(const Action& action) {
-  const auto* reshard = std::get_if<Reshard>(&action.what);
+  const auto* reshard = std::get_if<Reshard>(&action.body);
   return reshard != nullptr && CollectiveOf(reshard->entry.kind);
 }
 
@@ -57,7 +57,7 @@ class Splitter {
     const auto add = [&](ValueId value) {
       if (value.valid()) rows.push_back(value);
     };
-    if (std::holds_alternative<Reshard>(action.what) || std::holds_alternative<Round>(action.what)) {
+    if (std::holds_alternative<Reshard>(action.body) || std::holds_alternative<Round>(action.body)) {
       add(action.inputs[0].value);
       add(action.outputs[0]);
     } else if (const layers::Stage* stage = lowering_.StageOf(action); stage != nullptr && stage->by_sample) {
@@ -72,12 +72,12 @@ class Splitter {
   }
   static bool ReadsRows(const Action& action, const layers::Stage& stage, size_t k) {
     if (k < stage.reads.size()) return HasRows(stage.reads[k]);
-    return HasRows(std::get<RunStage>(action.what).fused_reads[k - stage.reads.size()]);
+    return HasRows(std::get<RunStage>(action.body).fused_reads[k - stage.reads.size()]);
   }
 
   static bool WritesRows(const Action& action, const layers::Stage& stage, size_t k) {
     if (k < stage.writes.size()) return HasRows(stage.writes[k]);
-    return HasRows(std::get<RunStage>(action.what).fused_writes[k - stage.writes.size()]);
+    return HasRows(std::get<RunStage>(action.body).fused_writes[k - stage.writes.size()]);
   }
 
   // Whether a stage has weights for each sample, or copies of them.

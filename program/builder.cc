@@ -60,25 +60,25 @@ int Builder::AddGroup(const std::vector<int>& devices) {
   return it->second;
 }
 
-Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance from) {
+Task& Builder::AddTask(int device, Lane lane, Uses uses, Work work, Provenance provenance) {
   Task& task = program_.tasks.emplace_back();
   task.id = TaskId{static_cast<int32_t>(program_.tasks.size() - 1)};
   task.device = device;
   task.lane = lane;
   task.uses = std::move(uses);
   task.work = work;
-  task.from = std::move(from);
+  task.provenance = std::move(provenance);
   return task;
 }
 
-TaskId Builder::AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance from) {
+TaskId Builder::AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance provenance) {
   const Work work = WorkOf(op, uses, flops, [&](size_t k) { return BytesOf(program_, uses[k]); });
-  Task& task = AddTask(device, lane, std::move(uses), work, std::move(from));
-  task.what = Compute{std::move(op)};
+  Task& task = AddTask(device, lane, std::move(uses), work, std::move(provenance));
+  task.body = Compute{std::move(op)};
   return task.id;
 }
 
-void Builder::AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from) {
+void Builder::AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance provenance) {
   const auto add_side = [&](int device, int peer, Member side) {
     if (side.uses.empty()) return;
     Exchange exchange{.message = next_message_, .peer = peer};
@@ -89,19 +89,20 @@ void Builder::AddExchange(int device_a, Member a, int device_b, Member b, Lane l
         exchange.receives = true;
       }
     }
-    AddTask(device, lane, std::move(side.uses), side.work, from).what = exchange;
+    AddTask(device, lane, std::move(side.uses), side.work, provenance).body = exchange;
   };
   add_side(device_a, device_b, std::move(a));
   add_side(device_b, device_a, std::move(b));
   ++next_message_;
 }
 
-void Builder::AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane, Provenance from) {
+void Builder::AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane,
+                            Provenance provenance) {
   attributes.group = group;
   attributes.instance = next_instance_++;
   for (size_t m = 0; m < members.size(); ++m) {
     if (members[m].uses.empty()) continue;
-    AddTask(program_.groups[group][m], lane, std::move(members[m].uses), members[m].work, from).what = attributes;
+    AddTask(program_.groups[group][m], lane, std::move(members[m].uses), members[m].work, provenance).body = attributes;
   }
 }
 

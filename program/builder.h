@@ -54,15 +54,15 @@ class Builder {
   BufferUse Accumulate(BufferId buffer) const { return {buffer, Region::Whole(shape(buffer)), Access::kAccumulate}; }
 
   // Appends a computation, whose bytes are those of its uses.
-  TaskId AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance from);
+  TaskId AddCompute(int device, Lane lane, Op op, Uses uses, int64_t flops, Provenance provenance);
 
   // Appends both sides of a transfer between devices a and b. A side with a read use sends, one with a write use receives;
   // the caller states the work of each. REQUIRES: a ≠ b; what one sends has the shape and type of what the other receives.
-  void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance from);
+  void AddExchange(int device_a, Member a, int device_b, Member b, Lane lane, Provenance provenance);
 
   // Appends a collective. `members` are in the order of the group's devices; `attributes` gives kind, dimensions and root,
   // and this function sets group and instance.
-  void AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane, Provenance from);
+  void AddCollective(int group, Collective attributes, std::vector<Member> members, Lane lane, Provenance provenance);
 
   void AddParameter(Parameter parameter) { program_.parameters.push_back(std::move(parameter)); }
   int AddInput(Input input);
@@ -75,7 +75,7 @@ class Builder {
   Program Build() &&;
 
  private:
-  Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance from);
+  Task& AddTask(int device, Lane lane, Uses uses, Work work, Provenance provenance);
 
   Program program_;
   absl::flat_hash_map<std::vector<int>, int> groups_;

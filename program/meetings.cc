@@ -11,8 +11,8 @@ Meetings::Meetings(const Program& program) : index_(program.tasks.size(), -1) {
   absl::flat_hash_map<std::pair<bool, int32_t>, int> known;
   for (const Task& task : program.tasks) {
     alone_.push_back(task.id);
-    const auto* exchange = std::get_if<Exchange>(&task.what);
-    const auto* collective = std::get_if<Collective>(&task.what);
+    const auto* exchange = std::get_if<Exchange>(&task.body);
+    const auto* collective = std::get_if<Collective>(&task.body);
     if (exchange == nullptr && collective == nullptr) continue;
     const std::pair key(collective != nullptr, exchange != nullptr ? exchange->message : collective->instance);
     const auto [at, is_new] = known.emplace(key, static_cast<int>(all_.size()));
@@ -28,7 +28,7 @@ absl::Span<const TaskId> Meetings::SidesOf(TaskId task) const {
 }
 
 std::vector<TaskId> ByMember(const Program& program, absl::Span<const TaskId> sides) {
-  const int group = std::get<Collective>(program.task(sides[0]).what).group;
+  const int group = std::get<Collective>(program.task(sides[0]).body).group;
   absl::flat_hash_map<int, TaskId> of_device;
   for (TaskId side : sides) of_device.try_emplace(program.task(side).device, side);
   std::vector<TaskId> members;

@@ -70,11 +70,12 @@ std::string Name(const Task& task) {
     std::string operator()(const Exchange&) const { return "exchange"; }
     std::string operator()(const Collective& collective) const { return Name(collective.kind); }
   };
-  return std::visit(Namer{}, task.what);
+  return std::visit(Namer{}, task.body);
 }
 
 std::string Describe(const Task& task) {
-  return absl::StrCat("task ", task.id.value, " (", Name(task), " of ", task.from.layer, ", device ", task.device, ")");
+  return absl::StrCat("task ", task.id.value, " (", Name(task), " of ", task.provenance.layer, ", device ", task.device,
+                      ")");
 }
 
 }  // namespace colonnade::program

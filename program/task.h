@@ -87,10 +87,10 @@ struct Task {
   TaskId id;
   int device = 0;
   Lane lane = Lane::kCompute;
-  std::variant<Compute, Exchange, Collective> what;
+  std::variant<Compute, Exchange, Collective> body;
   absl::InlinedVector<BufferUse, 4> uses;
   Work work;
-  Provenance from;
+  Provenance provenance;
   absl::InlinedVector<TaskId, 4> waits;           // tasks of other lanes of this device, in this step
   absl::InlinedVector<TaskId, 2> waits_previous;  // tasks of other lanes of this device, in the step before
   bool operator==(const Task&) const = default;

@@ -294,21 +294,21 @@ class Parser {
       }
     }
     if (!line.AcceptWord("from")) line.Fail("a use, waits, previous, work or from");
-    task.from.layer = line.Word();
-    task.from.pass = line.OneOf(kPasses, "input, forward, backward, update or output");
+    task.provenance.layer = line.Word();
+    task.provenance.pass = line.OneOf(kPasses, "input, forward, backward, update or output");
     program_.tasks.push_back(std::move(task));
   }
 
   void ParseWhat(LineCursor& line, Task& task) {
-    const auto what = FindWhat(line);
-    if (!what.has_value()) return line.Fail("an op, exchange or a collective");
-    task.what = *what;
+    const auto body = FindBody(line);
+    if (!body.has_value()) return line.Fail("an op, exchange or a collective");
+    task.body = *body;
     FieldParser fields(line);
-    std::visit(VisitFields{fields}, task.what);
+    std::visit(VisitFields{fields}, task.body);
     fields.Finish();
   }
 
-  std::optional<decltype(Task::what)> FindWhat(LineCursor& line) const {
+  std::optional<decltype(Task::body)> FindBody(LineCursor& line) const {
     for (const Op& op : ops_) {
       if (line.AcceptWord(Name(op))) return Compute{op};
     }

@@ -133,7 +133,7 @@ class Printer {
   void PrintTask(const Task& task) {
     absl::StrAppend(&out_, "task ", task.id.value, " d", task.device, " ", Name(task.lane), " ", Name(task));
     FieldPrinter printer(out_);
-    std::visit(VisitFields{printer}, task.what);
+    std::visit(VisitFields{printer}, task.body);
     printer.Finish();
     for (const BufferUse& use : task.uses) {
       absl::StrAppend(&out_, " ", Name(use.access), " ", use.buffer.value);
@@ -145,7 +145,7 @@ class Printer {
       absl::StrAppend(&out_, " work flops=", task.work.flops, " read=", task.work.bytes_read,
                       " written=", task.work.bytes_written, " sent=", task.work.bytes_sent);
     }
-    absl::StrAppend(&out_, " from ", Word(task.from.layer), " ", Name(task.from.pass), "\n");
+    absl::StrAppend(&out_, " from ", Word(task.provenance.layer), " ", Name(task.provenance.pass), "\n");
   }
 
   void PrintPieces(const std::vector<Piece>& pieces, const Shape& shape) {

@@ -23,7 +23,7 @@ struct Note {
 };
 
 std::optional<Note> NoteOf(const Program& program, const Task& task) {
-  const auto* compute = std::get_if<Compute>(&task.what);
+  const auto* compute = std::get_if<Compute>(&task.body);
   if (compute == nullptr) return std::nullopt;
   const int argmax = OperandOf(compute->op, task.uses.size(), Role::kArgmax);
   if (argmax < 0) return std::nullopt;

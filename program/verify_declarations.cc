@@ -173,7 +173,7 @@ absl::Status CheckHostCopies(const Program& program) {
     for (const Piece& piece : output.pieces) stores.try_emplace({index, piece.buffer}, 0);
   }
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<Compute>(&task.what);
+    const auto* compute = std::get_if<Compute>(&task.body);
     if (compute == nullptr) continue;
     const auto* load = std::get_if<Load>(&compute->op);
     const auto* store = std::get_if<Store>(&compute->op);
@@ -204,7 +204,7 @@ absl::Status CheckHostCopies(const Program& program) {
 // Lane kLoad fills buffers of two slots and does nothing else; all others on a device only compute on them.
 absl::Status CheckSlots(const Program& program) {
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<Compute>(&task.what);
+    const auto* compute = std::get_if<Compute>(&task.body);
     const bool loads = compute != nullptr && std::holds_alternative<Load>(compute->op);
     if (task.lane == Lane::kLoad && !loads) {
       return Broken(kSlotsRule, Describe(task), " is on lane load; expected a load there");

@@ -14,8 +14,8 @@ namespace {
 
 absl::Status CheckSides(const Program& program, const Task& a, const Task& b) {
   constexpr char kRule[] = "messages";
-  const Exchange& side_a = std::get<Exchange>(a.what);
-  const Exchange& side_b = std::get<Exchange>(b.what);
+  const Exchange& side_a = std::get<Exchange>(a.body);
+  const Exchange& side_b = std::get<Exchange>(b.body);
   if (a.device == b.device || side_a.peer != b.device || side_b.peer != a.device) {
     return Broken(kRule, Describe(a), " and ", Describe(b), " are the sides of message ", side_a.message,
                   ", but name devices ", side_a.peer, " and ", side_b.peer, " as their peers; expected each other's");
@@ -43,12 +43,12 @@ class InstanceCheck {
   InstanceCheck(const Program& program, std::vector<const Task*> tasks)
       : program_(program),
         tasks_(std::move(tasks)),
-        attributes_(std::get<Collective>(tasks_[0]->what)),
+        attributes_(std::get<Collective>(tasks_[0]->body)),
         members_(static_cast<int64_t>(tasks_.size())) {}
 
   absl::Status Run() const {
     for (const Task* task : tasks_) {
-      if (std::get<Collective>(task->what) != attributes_) {
+      if (std::get<Collective>(task->body) != attributes_) {
         return Broken(kRule, Describe(*task), " and ", Describe(*tasks_[0]), " are instance ", attributes_.instance,
                       ", but differ in kind, group, dimensions or root");
       }
@@ -153,7 +153,7 @@ class InstanceCheck {
 };
 
 absl::Status CheckInstance(const Program& program, const Meeting& meeting) {
-  const Collective& attributes = std::get<Collective>(program.task(meeting.sides[0]).what);
+  const Collective& attributes = std::get<Collective>(program.task(meeting.sides[0]).body);
   const std::vector<int>& group = program.groups[attributes.group];
   std::vector<const Task*> members;
   for (TaskId member : ByMember(program, meeting.sides)) {
@@ -172,7 +172,7 @@ absl::Status CheckInstanceOrder(const Program& program) {
   std::vector<const Task*> first_of_device(program.device_count, nullptr);
   std::map<std::pair<int, int>, std::vector<const Task*>> seen;  // by group and device
   for (const Task& task : program.tasks) {
-    const auto* collective = std::get_if<Collective>(&task.what);
+    const auto* collective = std::get_if<Collective>(&task.body);
     if (collective == nullptr) continue;
     seen[{collective->group, task.device}].push_back(&task);
     const Task*& first = first_of_device[task.device];
@@ -185,8 +185,8 @@ absl::Status CheckInstanceOrder(const Program& program) {
   for (const auto& [key, tasks] : seen) {
     const std::vector<const Task*>& expected = seen[{key.first, program.groups[key.first][0]}];
     for (size_t i = 0; i < tasks.size(); ++i) {
-      const int32_t found = std::get<Collective>(tasks[i]->what).instance;
-      const int32_t wanted = std::get<Collective>(expected[i]->what).instance;
+      const int32_t found = std::get<Collective>(tasks[i]->body).instance;
+      const int32_t wanted = std::get<Collective>(expected[i]->body).instance;
       if (found == wanted) continue;
       return Broken("collectives", "number ", i, " of group ", key.first, " is instance ", found, " in ",
                     Describe(*tasks[i]), ", but instance ", wanted, " in ", Describe(*expected[i]),

@@ -25,7 +25,7 @@ class OperandCheck {
   OperandCheck(const Program& program, const Task& task) : program_(program), task_(task) {}
 
   absl::Status Run() {
-    std::visit(*this, task_.what);
+    std::visit(*this, task_.body);
     return problem_.empty() ? absl::OkStatus() : Broken("structure", Describe(task_), " ", problem_);
   }
 

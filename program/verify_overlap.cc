@@ -67,7 +67,7 @@ class InPlace {
   explicit InPlace(const Program& program) : program_(program), meetings_(program), begin_(program.tasks.size(), kUnknown) {}
 
   bool Is(const Task& task, const Operands& operands) {
-    const auto* collective = std::get_if<Collective>(&task.what);
+    const auto* collective = std::get_if<Collective>(&task.body);
     if (collective == nullptr) return false;
     if (collective->kind == CollectiveKind::kAllGather) return IsOwnPart(task, operands, 0, 1);
     if (collective->kind == CollectiveKind::kReduceScatter) return IsOwnPart(task, operands, 1, 0);
@@ -80,7 +80,7 @@ class InPlace {
   // True if operand `part` is the member's own part of operand `joined`, where it lies in the same memory.
   bool IsOwnPart(const Task& task, const Operands& operands, int part, int joined) {
     if (begin_[task.id.value] == kUnknown) FindParts(task, part);
-    const int dim = std::get<Collective>(task.what).dim_to;
+    const int dim = std::get<Collective>(task.body).dim_to;
     Location own = operands.place(joined);
     own.region.offset[dim] += begin_[task.id.value];
     own.region.size[dim] = task.uses[part].region.size[dim];
@@ -90,7 +90,7 @@ class InPlace {
 
   // Finds the parts of all members at once, which stand side by side.
   void FindParts(const Task& task, int part) {
-    const int dim = std::get<Collective>(task.what).dim_to;
+    const int dim = std::get<Collective>(task.body).dim_to;
     int64_t begin = 0;
     for (TaskId member : ByMember(program_, meetings_.SidesOf(task.id))) {
       begin_[member.value] = begin;

@@ -54,7 +54,7 @@ void FillRoofline(Machine& machine) {
   machine.memory_bytes_per_sec = {bytes, Origin::kMeasured, "the fastest update seen"};
   double link = 1e9;
   for (const engine::MeasuredTransfer& t : machine.transfers) {
-    for (const auto& [size, seconds] : t.points) link = t.what == "exchange" ? std::max(link, size / seconds) : link;
+    for (const auto& [size, seconds] : t.points) link = t.operation == "exchange" ? std::max(link, size / seconds) : link;
   }
   for (engine::Link& l : machine.links) l.bytes_per_sec = {link, Origin::kMeasured, "the fastest exchange seen"};
 }

@@ -31,7 +31,7 @@ std::string BytesOfADevice(const Move& move) {
 
 // "conv2d · batch, column"
 std::string AboutRow(const DrawnRow& row) {
-  return row.strategies == "-" ? row.what : absl::StrCat(row.what, " · ", row.strategies);
+  return row.strategies == "-" ? row.description : absl::StrCat(row.description, " · ", row.strategies);
 }
 
 std::string GroupsInWords(const Move& move) {

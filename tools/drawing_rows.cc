@@ -92,13 +92,13 @@ std::vector<Move> MovesFrom(const Moves& sent, int devices) {
 
 // Adds a transfer to what its pass and kind send.
 void Add(const program::Program& program, const program::Task& task, Moves& moves) {
-  if (std::holds_alternative<program::Compute>(task.what)) return;
-  Sent& sent = moves[{task.from.pass, absl::StrReplaceAll(program::Name(task), {{"_", "-"}})}];
+  if (std::holds_alternative<program::Compute>(task.body)) return;
+  Sent& sent = moves[{task.provenance.pass, absl::StrReplaceAll(program::Name(task), {{"_", "-"}})}];
   sent.by_device[task.device] += task.work.bytes_sent;
-  if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
+  if (const auto* exchange = std::get_if<program::Exchange>(&task.body)) {
     sent.pairs.insert(std::minmax(task.device, exchange->peer));
   } else {
-    sent.groups.insert(program.groups[std::get<program::Collective>(task.what).group]);
+    sent.groups.insert(program.groups[std::get<program::Collective>(task.body).group]);
   }
 }
 
@@ -136,10 +136,10 @@ class RowMaker {
     DrawnRow row;
     if (first == last) {
       row.name = graph_.nodes[first].name;
-      row.what = layers::TypeName(graph_.nodes[first].layer);
+      row.description = layers::TypeName(graph_.nodes[first].layer);
     } else {
       row.name = BlockName(first, last);
-      row.what = absl::StrFormat("block of %d layers", last - first + 1);
+      row.description = absl::StrFormat("block of %d layers", last - first + 1);
     }
     std::vector<std::string> strategies;
     for (size_t node = first; node <= last; ++node) {
@@ -239,7 +239,7 @@ std::map<std::string, std::set<int>> RowsOfBuckets(const program::Program& progr
                                                    const std::map<std::string, int>& row_of_layer) {
   std::map<std::string, std::set<int>> rows;
   for (const program::Task& task : program.tasks) {
-    const auto row = row_of_layer.find(task.from.layer);
+    const auto row = row_of_layer.find(task.provenance.layer);
     if (row == row_of_layer.end()) continue;
     for (const program::BufferUse& use : task.uses) {
       const auto* member = std::get_if<program::BucketMember>(&program.buffer(use.buffer).storage);
@@ -326,8 +326,8 @@ absl::StatusOr<DrawnPlan> RowsOfPlan(const layers::LayerGraph& graph, const part
   std::map<int, Moves> of_rows;
   std::map<std::string, Moves> of_buckets;
   for (const program::Task& task : program.tasks) {
-    const auto row = row_of_layer.find(task.from.layer);
-    Add(program, task, row != row_of_layer.end() ? of_rows[row->second] : of_buckets[task.from.layer]);
+    const auto row = row_of_layer.find(task.provenance.layer);
+    Add(program, task, row != row_of_layer.end() ? of_rows[row->second] : of_buckets[task.provenance.layer]);
   }
   for (const auto& [row, moves] : of_rows) drawn.rows[row].moves = MovesFrom(moves, program.device_count);
   drawn.reductions = ReductionsOf(of_buckets, program.device_count, RowsOfBuckets(program, row_of_layer));

@@ -30,7 +30,7 @@ struct DrawnCell {
 };
 
 struct DrawnRow {
-  std::string name, what;  // "conv1", "conv2d"; "layer1.0", "block of 10 layers"
+  std::string name, description;  // "conv1", "conv2d"; "layer1.0", "block of 10 layers"
   std::string strategies;
   std::vector<int> inputs;       // rows
   std::vector<DrawnCell> cells;  // by mesh position

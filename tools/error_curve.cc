@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
     if (step == steps) break;
     ASSIGN_OR_RETURN(
         engine::TrainReport report,
-        engine::Train(*train, *samples, {.from = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+        engine::Train(*train, *samples, {.start = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
     at = report.end;
     point.seconds += absl::ToDoubleSeconds(report.elapsed);
   }

@@ -83,7 +83,7 @@ void Observations::AddRun(const Run& run) {
   for (size_t step : steps) {
     const std::vector<engine::TaskTime>& times = run.times[step];
     for (const Task& task : program.tasks) {
-      if (std::holds_alternative<program::Compute>(task.what)) AddTask(program, task, times[task.id.value]);
+      if (std::holds_alternative<program::Compute>(task.body)) AddTask(program, task, times[task.id.value]);
     }
     for (const Meeting& meeting : meetings) AddMeeting(program, meeting, times);
     AddGaps(program, times);
@@ -98,7 +98,7 @@ void Observations::AddOverlapped(const Run& run) {
     AddOverlaps(run.program, meetings, run.times[step]);
   }
 }
-void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.what, t.members}][t.bytes].push_back(t.seconds); }
+void Observations::AddTransfer(const TransferTime& t) { transfers_[{t.operation, t.members}][t.bytes].push_back(t.seconds); }
 
 HostFit Observations::host() const { return FitHostTerms(hosts_); }
 double Observations::launch_sec() const { return std::max(0.0, engine::Median(gaps_)); }
@@ -166,7 +166,7 @@ std::vector<OpRate> Observations::Rates() const {
     OpRate& rate = ops[op];
     rate.op = op;
     rate.unit = seen.flops > 0 ? OpRate::Unit::kFlops : OpRate::Unit::kBytes;
-    rate.from = Origin::kMeasured;
+    rate.origin = Origin::kMeasured;
     rate.source = "calibrate";
     const double work = seen.flops > 0 ? seen.flops : seen.bytes;
     if (work <= 0) continue;
@@ -187,7 +187,7 @@ std::vector<engine::MeasuredTransfer> Observations::Transfers() const {
   std::vector<engine::MeasuredTransfer> all;
   for (const auto& [key, by_bytes] : transfers_) {
     engine::MeasuredTransfer transfer{
-        .what = key.first, .members = key.second, .points = {}, .from = Origin::kMeasured, .source = "calibrate"};
+        .operation = key.first, .members = key.second, .points = {}, .origin = Origin::kMeasured, .source = "calibrate"};
     std::vector<double> factors;
     for (const auto& [bytes, seconds] : by_bytes) {
       transfer.points.emplace_back(bytes, engine::Mean(seconds));
@@ -216,7 +216,7 @@ void Observations::AddHost(const Run& run) {
 std::vector<std::vector<Observations::AlikeTasks>> Observations::AlikeTasksOf(const program::Program& program) {
   std::vector<std::map<Key, std::vector<TaskId>>> computations(program.device_count);
   for (const Task& task : program.tasks) {
-    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.what)) continue;
+    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.body)) continue;
     computations[task.device][KeyOf(program, task)].push_back(task.id);
   }
   std::vector<std::vector<AlikeTasks>> alike(program.device_count);
@@ -258,7 +258,7 @@ void Observations::AddOverlaps(const program::Program& program, const std::vecto
   }
   for (std::vector<engine::TaskTime>& of_device : transfers) of_device = Union(std::move(of_device));
   for (const Task& task : program.tasks) {
-    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.what)) continue;
+    if (task.lane != program::Lane::kCompute || !std::holds_alternative<program::Compute>(task.body)) continue;
     const engine::TaskTime& time = times[task.id.value];
     absl::Duration common;
     for (const engine::TaskTime& transfer : transfers[task.device]) {
@@ -273,7 +273,7 @@ void Observations::AddOverlaps(const program::Program& program, const std::vecto
 void Observations::AddTask(const program::Program& program, const Task& task, const engine::TaskTime& time) {
   Seen& seen = tasks_[KeyOf(program, task)];
   // An op that does little for each byte is known by its bytes.
-  const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.what).op));
+  const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.body).op));
   seen.flops = by_flops ? static_cast<double>(task.work.flops) : 0;
   seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
   seen.times.push_back({task.device, std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start))});

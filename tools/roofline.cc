@@ -19,12 +19,12 @@ double BytesOf(const program::Work& work) { return static_cast<double>(work.byte
 Mark MarkOf(const program::Task& task, double seconds) {
   const auto flops = static_cast<double>(task.work.flops);
   const double bytes = BytesOf(task.work);
-  return {
-      .x = flops / bytes,
-      .y = flops / seconds / kGiga,
-      .weight = seconds,
-      .title = absl::StrFormat("%s %s, device %d: %.3f ms, %.2f GFLOP/s, %.2f GB/s", task.from.layer, program::Name(task),
-                               task.device, 1e3 * seconds, flops / seconds / kGiga, bytes / seconds / kGiga)};
+  return {.x = flops / bytes,
+          .y = flops / seconds / kGiga,
+          .weight = seconds,
+          .title = absl::StrFormat("%s %s, device %d: %.3f ms, %.2f GFLOP/s, %.2f GB/s", task.provenance.layer,
+                                   program::Name(task), task.device, 1e3 * seconds, flops / seconds / kGiga,
+                                   bytes / seconds / kGiga)};
 }
 
 double TimeOf(const MarkSeries& series) {

@@ -46,7 +46,7 @@ class Expected {
   Expected(const TransferCase& transfer, int64_t elements) : transfer_(transfer), elements_(elements) {}
 
   double At(int device, int64_t i, int check) const {
-    const std::string& what = transfer_.what;
+    const std::string& what = transfer_.operation;
     const int peer = device == transfer_.from ? transfer_.to : transfer_.from;
     if (what == "exchange") return Receives(device) ? PatternAt(peer, i, check) : kNothing;
     if (what == "channel_slice") {
@@ -69,7 +69,7 @@ class Expected {
 
 // What is asked for, rounded down to what each member can move as much of: elements, or whole slices of images.
 int64_t ElementsOf(const TransferCase& transfer) {
-  const int64_t unit = transfer.what == "channel_slice" ? kSliceChannels * kPixels : transfer.members;
+  const int64_t unit = transfer.operation == "channel_slice" ? kSliceChannels * kPixels : transfer.members;
   return std::max<int64_t>(transfer.bytes / 4 / unit, 1) * unit;
 }
 
@@ -126,19 +126,19 @@ std::vector<program::Member> CollectiveSides(program::Builder& builder, program:
 
 absl::StatusOr<program::Program> MakeProgram(const TransferCase& transfer, int64_t elements) {
   const std::vector<std::string>& names = MeasurableTransferNames();
-  if (std::find(names.begin(), names.end(), transfer.what) == names.end()) {
+  if (std::find(names.begin(), names.end(), transfer.operation) == names.end()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("a transfer \"%s\": expected one of %s", transfer.what, absl::StrJoin(names, ", ")));
+        absl::StrFormat("a transfer \"%s\": expected one of %s", transfer.operation, absl::StrJoin(names, ", ")));
   }
   program::Builder builder("transfer", program::Mode::kTrain, 1, program::DType::kF32, {{"data", transfer.members}});
-  if (const auto kind = KindOf(transfer.what)) {
+  if (const auto kind = KindOf(transfer.operation)) {
     std::vector<int> devices(transfer.members);
     std::iota(devices.begin(), devices.end(), 0);
     builder.AddCollective(builder.AddGroup(devices), {.kind = *kind},
                           CollectiveSides(builder, *kind, transfer.members, elements), program::Lane::kComm, {"transfer"});
   } else {
     std::vector<program::Member> sides =
-        transfer.what == "exchange" ? ExchangeSides(builder, transfer, elements) : SliceSides(builder, elements);
+        transfer.operation == "exchange" ? ExchangeSides(builder, transfer, elements) : SliceSides(builder, elements);
     builder.AddExchange(transfer.from, sides[0], transfer.to, sides[1], program::Lane::kComm, {"transfer"});
   }
   return std::move(builder).Build();
@@ -161,7 +161,7 @@ class LoadedTransfer {
     }
     RETURN_IF_ERROR(Step());
     for (const program::Buffer& buffer : program_.buffers) {
-      if (buffer.name != (transfer_.what == "all_reduce" ? "x" : "y")) continue;
+      if (buffer.name != (transfer_.operation == "all_reduce" ? "x" : "y")) continue;
       RETURN_IF_ERROR(Compare(buffer, check, run));
     }
     return absl::OkStatus();
@@ -191,7 +191,7 @@ class LoadedTransfer {
       if (values[i] == expected) continue;
       if (++run.wrong > 1) continue;
       run.first_wrong = absl::StrFormat("%s between %d devices: element %d of device %d: expected %g, found %g",
-                                        transfer_.what, transfer_.members, i, buffer.device, expected, values[i]);
+                                        transfer_.operation, transfer_.members, i, buffer.device, expected, values[i]);
     }
     return absl::OkStatus();
   }
@@ -219,14 +219,14 @@ absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std
       std::find(names.begin(), names.end(), word->get<std::string>()) == names.end()) {
     return WrongField(place, absl::StrCat("an \"operation\" of ", absl::StrJoin(names, ", ")));
   }
-  TransferTime transfer{.what = word->get<std::string>()};
+  TransferTime transfer{.operation = word->get<std::string>()};
   const double members = number("devices"), size = number("size_bytes"), microseconds = number("p50_us");
   if (!(members >= 2 && members <= kMostMembers)) return WrongField(place, "\"devices\" from 2");
   if (!(size > 0)) return WrongField(place, "a positive \"size_bytes\"");
   if (!(microseconds > 0)) return WrongField(place, "a positive \"p50_us\"");
   if (number("wrong") > 0) return WrongField(place, "no wrong results");
   transfer.members = static_cast<int>(members);
-  transfer.bytes = transfer.what == "all_gather" ? size / members : size;
+  transfer.bytes = transfer.operation == "all_gather" ? size / members : size;
   transfer.seconds = microseconds * 1e-6;
   return transfer;
 }
@@ -268,14 +268,14 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
 
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend) {
-  ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.what = what, .members = members, .bytes = bytes},
+  ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.operation = what, .members = members, .bytes = bytes},
                                                       {.warm_ups = 0, .repeats = repeats}, make_backend));
   if (run.wrong > 0) return absl::InternalError(run.first_wrong);
   return TransferTime{what, members, static_cast<double>(run.bytes), run.Quantile(0.5)};
 }
 
 int64_t SizeOf(const TransferCase& transfer, int64_t bytes) {
-  return transfer.what == "all_gather" ? bytes * transfer.members : bytes;
+  return transfer.operation == "all_gather" ? bytes * transfer.members : bytes;
 }
 
 double BusFactor(const std::string& what, int members) {

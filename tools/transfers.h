@@ -19,7 +19,7 @@ const std::vector<std::string>& MeasurableTransferNames();
 bool IsBetweenTwo(const std::string& transfer);
 
 struct TransferTime {
-  std::string what;
+  std::string operation;
   int members = 2;
   double bytes = 0;  // of one member's operand
   double seconds = 0;
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices);  // of
 // What is moved: `bytes` from or to each of `members` devices, or, of an exchange, between the devices `from` and `to` of
 // them; with `one_way` from the first to the second alone.
 struct TransferCase {
-  std::string what;
+  std::string operation;
   int members = 2;
   // Of one member's operand, rounded down to elements of fp32 that the members can share, or to whole slices of an image,
   // of 8 KiB each; at least one.

@@ -41,12 +41,12 @@ class LayoutClasses {
     }
     const program::Meetings meetings(program);
     for (const Task& task : program.tasks) {
-      if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
+      if (const auto* compute = std::get_if<program::Compute>(&task.body)) {
         LinkOperands(*compute, task);
         continue;
       }
       const Task& first = program.task(meetings.SidesOf(task.id).front());
-      if (std::holds_alternative<program::Collective>(task.what)) {
+      if (std::holds_alternative<program::Collective>(task.body)) {
         for (size_t use = 0; use < task.uses.size(); ++use) Link(task.uses[use], first.uses[use]);
         Link(task.uses.front(), task.uses.back());
       } else if (first.id != task.id) {
@@ -221,7 +221,7 @@ absl::Status Chooser::DecideRowMajor() {
     if (buffer.slots > 1) RETURN_IF_ERROR(NeedRowMajor(buffer.id));  // as the host has it
   }
   for (const Task& task : program_.tasks) {
-    const auto* collective = std::get_if<program::Collective>(&task.what);
+    const auto* collective = std::get_if<program::Collective>(&task.body);
     const bool cuts = collective != nullptr && program::CutsOperands(collective->kind);
     for (const BufferUse& use : task.uses) {
       const Buffer& buffer = program_.buffer(use.buffer);
@@ -251,7 +251,7 @@ ConvolutionVote Chooser::VoteOf(const Task& task, const program::Op& op, const p
 std::vector<ConvolutionVote> Chooser::ConvolutionVotes() {
   std::vector<ConvolutionVote> votes;
   for (const Task& task : program_.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) continue;
     std::visit(
         [&]<class Op>(const Op& op) {
@@ -364,7 +364,7 @@ absl::Status Chooser::DecideByOp(const Task& task, const program::Op& op) {
 
 absl::Status Chooser::DecideByOps() {
   for (const Task& task : program_.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute != nullptr) RETURN_IF_ERROR(DecideByOp(task, compute->op));
   }
   return absl::OkStatus();

@@ -134,7 +134,7 @@ PreparedKernel CpuProgram::PrepareTask(const Task& task, const program::Op& op) 
 absl::Status CpuProgram::PrepareComputeTasks() {
   std::vector<std::array<std::vector<const Task*>, program::kLaneCount>> of_lanes(program_.device_count);
   for (const Task& task : program_.tasks) {
-    if (!std::holds_alternative<program::Compute>(task.what)) continue;
+    if (!std::holds_alternative<program::Compute>(task.body)) continue;
     of_lanes[task.device][static_cast<int>(task.lane)].push_back(&task);
   }
   for (int d = 0; d < program_.device_count; ++d) {
@@ -150,7 +150,7 @@ absl::Status CpuProgram::PrepareComputeTasks() {
 
 absl::Status CpuProgram::PrepareComputeTasks(const std::vector<const Task*>& of_lane) {
   for (const Task* task : of_lane) {
-    const program::Op& op = std::get<program::Compute>(task->what).op;
+    const program::Op& op = std::get<program::Compute>(task->body).op;
     LoadedTask& ready = tasks_[task->id.value];
     if (program::UsesSlots(program_, *task)) {
       ASSIGN_OR_RETURN(ready.odd_kernel, PrepareTask(*task, op));

@@ -176,7 +176,7 @@ absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> s
   MovesByMember moves(2);
   const auto shape_of = [&](int side, int use) -> const program::Shape& { return sides[side].view(use).shape; };
   for (int receiver = 0; receiver < 2; ++receiver) {
-    const auto& exchange = std::get<program::Exchange>(sides[receiver].task.what);
+    const auto& exchange = std::get<program::Exchange>(sides[receiver].task.body);
     if (!exchange.receives) continue;
     const int to = exchange.sends ? 1 : 0;
     const View &from_view = sides[1 - receiver].view(0), &to_view = sides[receiver].view(to);
@@ -191,7 +191,7 @@ absl::StatusOr<PreparedTransfer> PrepareExchange(absl::Span<const TaskContext> s
 }
 
 absl::StatusOr<PreparedTransfer> PrepareCollective(absl::Span<const TaskContext> members) {
-  const auto& collective = std::get<Collective>(members[0].task.what);
+  const auto& collective = std::get<Collective>(members[0].task.body);
   RETURN_IF_ERROR(CheckOpaque(members, collective.kind));
   return MakeTransfer(MovesOf(members, collective));
 }

@@ -49,12 +49,12 @@ class ImageFolds {
 
   // A copy of what is loaded, or what makes values of its bytes.
   bool PutsImages(const program::Task& task) const {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr || !program::UsesSlots(program_, task)) return false;
     return std::holds_alternative<program::Copy>(compute->op) || std::holds_alternative<program::Normalise>(compute->op);
   }
   std::optional<SpaceToDepth> FoldFor(const program::Task& task, const Buffer& x) const {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) return std::nullopt;
     // What makes summands of another type may widen its operands.
     const auto with = [&](const auto& op, const program::BufferUse& y) {

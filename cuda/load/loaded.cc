@@ -108,8 +108,8 @@ TaskContext CudaProgram::ContextOf(const Task& task, int parity) {
 absl::Status CudaProgram::PrepareTasks() {
   for (const Task& task : program_.tasks) {
     LoadedTask& ready = tasks_[task.id.value];
-    ready.range = absl::StrCat(task.id.value, " ", program::Name(task), " ", task.from.layer);
-    if (const auto* compute = std::get_if<program::Compute>(&task.what)) {
+    ready.range = absl::StrCat(task.id.value, " ", program::Name(task), " ", task.provenance.layer);
+    if (const auto* compute = std::get_if<program::Compute>(&task.body)) {
       if (absl::Status status = PrepareComputeTask(task, compute->op); !status.ok()) return InTask(status, task);
     } else if (const absl::Span<const TaskId> sides = queues_.SidesOf(task.id); sides.front() == task.id) {
       if (absl::Status status = PrepareMeeting(sides); !status.ok()) return InTask(status, task);
@@ -143,7 +143,7 @@ absl::Status CudaProgram::PrepareComputeTask(const Task& task, const program::Op
 absl::Status CudaProgram::MakeCommunicators() {
   for (const Task& task : program_.tasks) {
     if (tasks_[task.id.value].meets) continue;
-    const int32_t group = std::get<program::Collective>(task.what).group;
+    const int32_t group = std::get<program::Collective>(task.body).group;
     if (communicators_[group] >= 0) continue;
     std::vector<int> gpus;
     for (int device : program_.groups[group]) gpus.push_back(resources_.devices[device].gpu);
@@ -154,7 +154,7 @@ absl::Status CudaProgram::MakeCommunicators() {
 }
 
 absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
-  const auto* collective = std::get_if<program::Collective>(&program_.task(sides[0]).what);
+  const auto* collective = std::get_if<program::Collective>(&program_.task(sides[0]).body);
   const std::vector<TaskId> members =
       collective != nullptr ? program::ByMember(program_, sides) : std::vector<TaskId>(sides.begin(), sides.end());
   std::vector<TaskContext> contexts;

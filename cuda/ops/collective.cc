@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<MemberCalls>> PrepareExchange(absl::Span<const TaskCo
   Meeting meeting(sides, can_reach);
   std::vector<BoxMove> moves;
   for (int receiver = 0; receiver < 2; ++receiver) {
-    const auto& exchange = std::get<program::Exchange>(sides[receiver].task.what);
+    const auto& exchange = std::get<program::Exchange>(sides[receiver].task.body);
     if (!exchange.receives) continue;
     moves.push_back({{program::WholeOperand(1 - receiver, 0, meeting.shapes())},
                      program::WholeOperand(receiver, exchange.sends ? 1 : 0, meeting.shapes())});
@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<MemberCalls>> PrepareExchange(absl::Span<const TaskCo
 
 absl::StatusOr<std::vector<MemberCalls>> PrepareCollective(absl::Span<const TaskContext> members, const Reach& can_reach) {
   Meeting meeting(members, can_reach);
-  const auto& collective = std::get<Collective>(members[0].task.what);
+  const auto& collective = std::get<Collective>(members[0].task.body);
   if (collective.kind == CollectiveKind::kAllReduce) {
     RETURN_IF_ERROR(AddAllReduce(meeting));
   } else {

@@ -143,7 +143,7 @@ bool EveryCopyHasOneSum(const program::Program& program) {
   }
   std::set<int32_t> summed;
   for (const program::Task& task : program.tasks) {
-    const auto* what = std::get_if<Collective>(&task.what);
+    const auto* what = std::get_if<Collective>(&task.body);
     if (what == nullptr || !Sums(what->kind)) continue;
     const std::vector<int>& group = program.groups[what->group];
     const program::BufferId root = program::RootOf(program, task.uses[0].buffer);
@@ -162,7 +162,7 @@ bool EveryCopyHasOneSum(const program::Program& program) {
 }
 
 bool NcclServes(absl::Span<const TaskContext> members, bool sums) {
-  const auto& what = std::get<Collective>(members[0].task.what);
+  const auto& what = std::get<Collective>(members[0].task.body);
   if (what.kind == CollectiveKind::kAllToAll) return false;
   if (Sums(what.kind) && !sums) return false;
   std::set<int> gpus;
@@ -176,7 +176,7 @@ bool NcclServes(absl::Span<const TaskContext> members, bool sums) {
 }
 
 absl::StatusOr<std::vector<MemberCalls>> PrepareNccl(absl::Span<const TaskContext> members, int communicator) {
-  const auto& what = std::get<Collective>(members[0].task.what);
+  const auto& what = std::get<Collective>(members[0].task.body);
   std::vector<MemberCalls> ready;
   for (size_t m = 0; m < members.size(); ++m) {
     ASSIGN_OR_RETURN(MemberCalls member,

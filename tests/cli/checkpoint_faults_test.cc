@@ -21,6 +21,12 @@
 namespace colonnade::cli {
 namespace {
 
+size_t CountOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,8 +36,11 @@ TEST_F(Checkpointed, WhereNoneIsGoodNothingIsSetAsideAndNothingBegins) {
   TrainSteps(2);
   for (int64_t step : {1, 2}) ASSERT_TRUE(engine::ReplaceFile(At(step) + "/weights.safetensors", "x").ok());
   for (int again = 0; again < 2; ++again) {
-    ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume --checkpoint=", Run1()), 65, {At(2), "damaged"});
+    ExpectError(absl::StrCat(kTrainDigits, "--steps=3 --resume --checkpoint=", Run1()), 65,
+                {At(2), "found 2 damaged", "another folder"});
   }
+  const std::string said = Train(absl::StrCat("--steps=3 --resume --checkpoint=", Run1())).err;
+  EXPECT_EQ(CountOf(said, "trying the one before"), 1) << said;
   EXPECT_THAT(Steps(), ElementsAre(1, 2));
 }
 

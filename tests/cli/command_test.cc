@@ -155,9 +155,9 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   EXPECT_THAT(Run("train --model=two_column --data=digits --plan=dta --accumulate=2").err, Not(HasSubstr("micro-batches")));
   ExpectError("plan --model=alexnet --devices=4 --batch=64 --plan=auto --columns=2 --machine=dgx1-v100", 2,
               {"--columns: expected none beside --plan=auto"});
-  Write("wrong.toml", "steps = 1_0\n");
+  Write("wrong.toml", "steps = \"1_0\"\n");
   ExpectError(absl::StrCat("train --model=lenet --config=", In("wrong.toml")), 65,
-              {absl::StrCat(In("wrong.toml"), ": --steps: expected a whole number"), "1_0"});
+              {absl::StrCat(In("wrong.toml"), ": line 1: --steps: expected a whole number"), "1_0"});
   ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-40", "found \"0\""});
   ExpectError("train --model=two_column --data=digits --devices=1 --plan=hybrid", 2,
               {"found 2 columns on 1 device; set --devices"});

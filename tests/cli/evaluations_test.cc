@@ -59,14 +59,14 @@ TEST(Reaches, AccuraciesFromBelowAndLossesFromAbove) {
 
 std::vector<int64_t> DueSteps(const EvaluationInterval& interval, const RunCourse& course, int64_t last) {
   std::vector<int64_t> steps;
-  for (int64_t step = course.from.step + 1; step <= last; ++step) {
+  for (int64_t step = course.start.step + 1; step <= last; ++step) {
     if (IsEvaluationDue(interval, course, step)) steps.push_back(step);
   }
   return steps;
 }
 
 TEST(IsEvaluationDue, AfterEverySoManySteps) {
-  EXPECT_THAT(DueSteps({.steps = 3}, {.from = {.step = 4}}, 12), ElementsAre(6, 9, 12));
+  EXPECT_THAT(DueSteps({.steps = 3}, {.start = {.step = 4}}, 12), ElementsAre(6, 9, 12));
 }
 
 // The first step that ends an epoch, or is in the next one.
@@ -74,7 +74,7 @@ TEST(IsEvaluationDue, AfterEverySoManyEpochsOfTheWholeRun) {
   EXPECT_THAT(DueSteps({.epochs = 1}, {.batch = 30, .samples = 100}, 11), ElementsAre(4, 7, 10));
   EXPECT_THAT(DueSteps({.epochs = 2}, {.batch = 50, .samples = 100}, 9), ElementsAre(4, 8));
   EXPECT_THAT(DueSteps({.epochs = 1}, {.batch = 250, .samples = 100}, 3), ElementsAre(1, 2, 3));
-  const RunCourse resumed{.from = {.step = 2, .sample = 160}, .batch = 20, .samples = 100};
+  const RunCourse resumed{.start = {.step = 2, .sample = 160}, .batch = 20, .samples = 100};
   EXPECT_THAT(DueSteps({.epochs = 1}, resumed, 12), ElementsAre(4, 9));
 }
 

@@ -62,7 +62,7 @@ TEST(LogLines, AreJsonAlsoWhereALossIsNotFinite) {
 }
 
 TEST(RunCourse, CountsEpochsFromWhereTheRunBegan) {
-  const RunCourse course{.from = {.step = 10, .sample = 50}, .batch = 25, .samples = 100};
+  const RunCourse course{.start = {.step = 10, .sample = 50}, .batch = 25, .samples = 100};
   EXPECT_EQ(course.EpochsAfter(10), 0.5);
   EXPECT_EQ(course.EpochsAfter(14), 1.5);
 }

@@ -91,11 +91,19 @@ TEST(Judge, WithoutTimesOfTasksTheInputAloneIsKnown) {
 
 TEST(VerdictText, SaysWhatWasMeasuredAndPredictedAndNamesTheCause) {
   const MeasuredSteps measured = Measured({Device(50, 5, 35, 10)});
-  EXPECT_THAT(VerdictText(measured, Judge(measured, {}), 90 * kMs),
-              ElementsAre("after 50 steps: 100.00 ms a step, predicted 90.00 ms (-10 %); compute 50 %, exposed "
-                          "communication 5 %, input 35 %, idle 10 %",
-                          "the input is too slow: the device waits 35 % of a step for it, most of whose work is to decode; see "
-                          "--data-threads and io-bench"));
+  EXPECT_THAT(
+      VerdictText(measured, Judge(measured, {}), 90 * kMs),
+      ElementsAre("after 50 steps: 100.00 ms a step, predicted 90.00 ms (-10 %); compute 50 %, exposed "
+                  "communication 5 %, input 35 %, idle 10 %",
+                  "the input is too slow: the device waits 35 % of a step for it, most of whose work is to decode; see "
+                  "--data-threads and io-bench"));
+}
+
+TEST(VerdictText, OfSeveralDevicesTheCauseTakesItsShareOnEveryOne) {
+  const MeasuredSteps measured = Measured({Device(50, 40, 0, 10), Device(50, 20, 0, 30)});
+  const std::vector<std::string> text = VerdictText(measured, Judge(measured, {}), {});
+  EXPECT_THAT(text[0], HasSubstr("exposed communication 30 %"));
+  EXPECT_THAT(text[1], HasSubstr("exposed communication takes at least 20 % of a step on every device"));
 }
 
 TEST(IsFaster, OnlyByMoreThanThePredictionWasWrong) {

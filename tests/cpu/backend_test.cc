@@ -387,7 +387,7 @@ TEST(CpuBackend, BatchNormalisationTakesTheLayoutOfConvolutions) {
   ASSERT_TRUE(session.status().ok()) << session.status();
   for (const engine::AddedReorder& reorder : session->added_reorders()) {
     const std::string op = program::Name(session.program().task(reorder.task));
-    EXPECT_FALSE(absl::StartsWith(op, "batch_norm")) << op << ": " << reorder.what;
+    EXPECT_FALSE(absl::StartsWith(op, "batch_norm")) << op << ": " << reorder.description;
   }
 }
 

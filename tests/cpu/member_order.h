@@ -81,7 +81,7 @@ inline Values RunOnce(const OneCollective& one, engine::LoadedProgram& loaded, c
 
 // Expects `y` to be sums in f32 of the first member's element and the second's, then the third's, …
 inline void ExpectSumsInMemberOrder(const OneCollective& one, const Values& x, const Values& y) {
-  const auto& what = std::get<program::Collective>(one.program.tasks[0].what);
+  const auto& what = std::get<program::Collective>(one.program.tasks[0].body);
   const int members = static_cast<int>(x.size());
   std::vector<double> in_order(kElements), backwards(kElements);
   for (int64_t i = 0; i < kElements; ++i) {

@@ -231,7 +231,7 @@ Program ReadingCopies(const Program& program) {
   };
   for (Task task : program.tasks) {
     const bool of_host = program::Name(task) == "load" || program::Name(task) == "store";
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     const int argmax = compute == nullptr ? -1 : program::OperandOf(compute->op, task.uses.size(), program::Role::kArgmax);
     for (program::BufferUse& use : task.uses) {
       const program::Buffer& from = program.buffer(use.buffer);
@@ -243,7 +243,7 @@ Program ReadingCopies(const Program& program) {
       copy.layout_as = copy.id;
       const program::BufferUse whole{copy.id, program::Region::Whole(copy.shape), program::Access::kWrite};
       Task reading = task;
-      reading.what = program::Compute{program::Copy{}};
+      reading.body = program::Compute{program::Copy{}};
       reading.uses = {use, whole};
       add(std::move(reading));
       use = {copy.id, whole.region, program::Access::kRead};
@@ -424,7 +424,7 @@ TEST(Mutation, ALrnsWindowWiderThanItsChannelsTakesNoMemory) {
   Program program = program::EveryOp();
   constexpr int64_t kWide = int64_t{1} << 40;
   for (const char* pass : {"lrn_forward", "lrn_backward"}) {
-    program::Compute& compute = std::get<program::Compute>(program::Find(program, pass).what);
+    program::Compute& compute = std::get<program::Compute>(program::Find(program, pass).body);
     if (auto* forward = std::get_if<program::LrnForward>(&compute.op)) forward->size = kWide;
     if (auto* backward = std::get_if<program::LrnBackward>(&compute.op)) backward->size = kWide;
   }

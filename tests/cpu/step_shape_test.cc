@@ -52,7 +52,7 @@ program::Program Lowered(const std::string& model, const models::ModelOptions& o
 void ForgetNames(program::Program& program) {
   program.model.clear();
   for (program::Buffer& buffer : program.buffers) buffer.name.clear();
-  for (program::Task& task : program.tasks) task.from.layer.clear();
+  for (program::Task& task : program.tasks) task.provenance.layer.clear();
   for (program::MeshAxis& axis : program.mesh) axis.name.clear();
   for (program::Input& input : program.inputs) input.name.clear();
   for (program::Output& output : program.outputs) output.name.clear(), output.layer.clear();
@@ -68,7 +68,7 @@ std::set<std::string> AddedReorders(const program::Program& program, int devices
   std::set<std::string> reorders;
   for (const engine::AddedReorder& reorder : (*executor)->loaded().added_reorders()) {
     const program::Task& task = program.task(reorder.task);
-    reorders.insert(absl::StrCat(task.from.layer, " ", program::Name(task), ": ", reorder.what));
+    reorders.insert(absl::StrCat(task.provenance.layer, " ", program::Name(task), ": ", reorder.description));
   }
   return reorders;
 }

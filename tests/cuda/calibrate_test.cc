@@ -41,7 +41,7 @@ TEST(CalibrationOfGpus, GivesAProfileThatCanBeReadAgain) {
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_THAT(machine->ops, Contains(Field(&engine::OpRate::op, "conv_backward_weights")));
   EXPECT_THAT(machine->ops, Contains(Field(&engine::OpRate::op, "copy"))) << "the rounding of weights to bf16";
-  EXPECT_THAT(machine->transfers, Contains(Field(&engine::MeasuredTransfer::what, "all_reduce")));
+  EXPECT_THAT(machine->transfers, Contains(Field(&engine::MeasuredTransfer::operation, "all_reduce")));
 }
 
 }  // namespace

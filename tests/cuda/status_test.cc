@@ -37,8 +37,8 @@ TEST(Status, MessagesNameCallTaskAndDevice) {
   program::Task task;
   task.id = program::TaskId{17};
   task.device = 2;
-  task.what = program::Compute{program::ConvForward{}};
-  task.from.layer = "conv1";
+  task.body = program::Compute{program::ConvForward{}};
+  task.provenance.layer = "conv1";
   EXPECT_EQ(InTask(StatusOf(FailureOfCuda(2), "cudaMalloc", "out of memory"), task).message(),
             "task 17 (conv_forward of conv1, device 2): cudaMalloc: out of memory");
 }

@@ -202,16 +202,25 @@ TEST_F(ImagePipeline, ADamagedFileOfAHundredIsSkippedAndToldByClass) {
               HasSubstr("epoch 0: 1 of 100 samples could not be used and were skipped: 1 of class dog; the first: "));
 }
 
-TEST_F(ImagePipeline, MomentsAreMeasuredOnTheMiddleOfTheImages) {
+// A dark frame of 8 pixels around images of 32: all of it, or the middle alone, where a test sees that.
+TEST_F(ImagePipeline, MomentsAreThoseOfWhatATestSeesHoweverTrainingCuts) {
   for (int i = 0; i < 40; ++i) {
-    const uint8_t value = i % 2 == 0 ? 51 : 204;
-    Write(i, JpegOf(Uniform(50, 40 + i, {value, value, value})));
+    Image image = Uniform(32, 32, {0, 0, 0});
+    for (int64_t y = 8; y < 24; ++y) std::fill_n(image.pixels.begin() + (y * 32 + 8) * 3, 16 * 3, i % 2 == 0 ? 51 : 204);
+    Write(i, JpegOf(image));
   }
   PipelineOptions options = Options(2);
   options.moments = {};
-  const auto pipeline = *Pipeline::Create(Set(), options);
-  EXPECT_THAT(pipeline->moments().mean, Each(DoubleNear(0.5, 0.01)));
-  EXPECT_THAT(pipeline->moments().std, Each(DoubleNear(0.3, 0.01)));
+  for (const Cropping cropping : {Cropping::kRandomResized, Cropping::kScaledRandom, Cropping::kWhole}) {
+    options.augment = {.height = 32, .width = 32, .cropping = cropping, .resize = 200};
+    options.test_view.reset();
+    const auto whole = *Pipeline::Create(Set(), options);
+    EXPECT_THAT(whole->moments().mean, Each(DoubleNear(0.5 / 4, 0.01)));
+    options.test_view = {.height = 16, .width = 16, .cropping = Cropping::kCentre, .resize = 32};
+    const auto middle = *Pipeline::Create(Set(), options);
+    EXPECT_THAT(middle->moments().mean, Each(DoubleNear(0.5, 0.01)));
+    EXPECT_THAT(middle->moments().std, Each(DoubleNear(0.3, 0.02)));
+  }
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(StageTimes, OfABottleneckTheStagesAreNamed) {
                          .elapsed = absl::Seconds(1)};
   EXPECT_EQ(
       InputLine(times),
-      "input: 40 % of the time was spent waiting for it; input is the bottleneck: of the workers' time decode takes 70 %, "
+      "input: 40 % of the time was spent waiting for it; input is the bottleneck: of its threads' time decode takes 70 %, "
       "augment takes 20 %, read takes 10 %");
 }
 
@@ -65,7 +65,7 @@ TEST(StageTimes, ReadingSlowlyIsTimeOfReadingAndOfWaiting) {
   EXPECT_GE(times.of(Stage::kRead), 100 * absl::Milliseconds(2));
   EXPECT_LT(times.of(Stage::kAugment), times.of(Stage::kRead) / 4);
   EXPECT_GT(times.WaitedShare(), 0.5);
-  EXPECT_THAT(InputLine(times), HasSubstr("bottleneck: of the workers' time read takes"));
+  EXPECT_THAT(InputLine(times), HasSubstr("bottleneck: of its threads' time read takes"));
 }
 
 TEST(StageTimes, AReaderThatComesLateDoesNotWait) {

@@ -34,7 +34,7 @@ Machine Plain() {
 
 Task TaskOf(Op op, const std::vector<Shape>& operands, const program::Work& work = {}) {
   Task task;
-  task.what = program::Compute{std::move(op)};
+  task.body = program::Compute{std::move(op)};
   for (const Shape& shape : operands) task.uses.push_back({{}, Region::Whole(shape), Access::kRead});
   task.work = work;
   return task;
@@ -45,8 +45,10 @@ Task Product(int64_t n, int64_t k, const program::Work& work = {.flops = 1000000
   return TaskOf(program::FullyConnectedForward{}, {{n, 8}, {k, 8}, {n, k}}, work);
 }
 OpRate ProductRate(std::vector<OpRate::Point> points) {
-  return {
-      .op = "fully_connected_forward", .unit = OpRate::Unit::kFlops, .points = std::move(points), .from = Origin::kMeasured};
+  return {.op = "fully_connected_forward",
+          .unit = OpRate::Unit::kFlops,
+          .points = std::move(points),
+          .origin = Origin::kMeasured};
 }
 OpRate::Point At(double n, double k, double rate, int devices = 0) {
   return {.shape = {.n = n, .c = 8, .k = k}, .devices = devices, .rate = rate};
@@ -165,7 +167,7 @@ TEST(Seconds, ARateThatWasMeasuredHoldsTheMemorysShare) {
   machine.ops = {ProductRate({At(4, 8, 1e9)})};
   const Task task = Product(4, 8, {.flops = 1000000000, .bytes_read = 3000000000});
   EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 1, kRounding);
-  machine.ops[0].from = Origin::kPublished;
+  machine.ops[0].origin = Origin::kPublished;
   EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 3, kRounding);
 }
 
@@ -186,11 +188,11 @@ TEST(Seconds, TheRateOfAllOthersIsOneSideOfTheRoofline) {
   const Task product = Product(4, 8, {.flops = 2000000000000, .bytes_read = 1000000000});
   const Task copy = TaskOf(program::Copy{}, {{4}, {4}}, {.bytes_read = 1000000000});
   Machine machine = Plain();
-  for (Origin from : {Origin::kGuess, Origin::kMeasured}) {
-    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kFlops, .points = {{.rate = 1e13}}, .from = from}};
+  for (Origin origin : {Origin::kGuess, Origin::kMeasured}) {
+    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kFlops, .points = {{.rate = 1e13}}, .origin = origin}};
     EXPECT_NEAR(CostModel(machine, 1).Seconds(product), 1, kRounding);
     EXPECT_NEAR(CostModel(machine, 1).Seconds(copy), 1, kRounding);
-    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kBytes, .points = {{.rate = 2e9}}, .from = from}};
+    machine.ops = {{.op = kAllOtherOps, .unit = OpRate::Unit::kBytes, .points = {{.rate = 2e9}}, .origin = origin}};
     EXPECT_NEAR(CostModel(machine, 1).Seconds(product), 2, kRounding);
     EXPECT_NEAR(CostModel(machine, 1).Seconds(copy), 0.5, kRounding);
   }
@@ -229,7 +231,7 @@ TEST(Rate, EachExtentCounts) {
     twice.shape.*extent /= 4;  // as far on the other side
     twice.rate = 9e9;
     Machine machine = Plain();
-    machine.ops = {{.op = "conv_forward", .points = {far, twice}, .from = Origin::kMeasured}};
+    machine.ops = {{.op = "conv_forward", .points = {far, twice}, .origin = Origin::kMeasured}};
     EXPECT_NEAR(1e6 / CostModel(machine, 1).Seconds(task), 6e9, 6e9 * kRounding);
   }
 }
@@ -283,8 +285,8 @@ TEST(MemorySeconds, AreAtADevicesRateOrItsShareOfWhatAllHave) {
 
 TEST(MeasuredTransferSeconds, AreInterpolatedAndGrowWithTheBytesBeyondTheLast) {
   Machine machine = Plain();
-  machine.transfers = {{.what = "exchange", .members = 2, .points = {{1000, 0.5}, {4000, 8}}},
-                       {.what = "all_reduce", .members = 3, .points = {{1000, 1}}}};
+  machine.transfers = {{.operation = "exchange", .members = 2, .points = {{1000, 0.5}, {4000, 8}}},
+                       {.operation = "all_reduce", .members = 3, .points = {{1000, 1}}}};
   const CostModel model(machine, 1);
   EXPECT_EQ(model.MeasuredTransferSeconds("exchange", 2, 1000), 0.5);
   EXPECT_NEAR(model.MeasuredTransferSeconds("exchange", 2, 2000), 2, kRounding);  // 0.5·(8 / 0.5)^(1/2)
@@ -361,7 +363,7 @@ TEST(CollectiveSeconds, TheFastestAlgorithmIsChosenByTheBytes) {
 
 TEST(CollectiveSeconds, AreThoseMeasuredWhereThereAre) {
   Machine machine = OnASwitchWith(4, CollectiveAlgorithm::kRing);
-  machine.transfers = {{.what = "all_reduce", .members = 4, .points = {{3e9, 42}}}};
+  machine.transfers = {{.operation = "all_reduce", .members = 4, .points = {{3e9, 42}}}};
   EXPECT_EQ(SecondsOf(machine, CollectiveKind::kAllReduce, 4, 3e9), 42);
   EXPECT_NEAR(SecondsOf(machine, CollectiveKind::kAllReduce, 3, 3e9), 0.125 + 4 + 4.0 / 3 * 3, kRounding);
 }

@@ -270,7 +270,7 @@ TEST(ExecutorGate, ThatIsClosedIsToldThoughNoDeviceHasAGradientThatIsNotFinite) 
                              .shape = buffer.shape,
                              .pieces = {{buffer.id, Region::Whole(buffer.shape)}}});
   program::Task store{.id = TaskId{static_cast<int32_t>(program.tasks.size())}, .device = 0, .lane = Lane::kCopy};
-  store.what = program::Compute{program::Store{static_cast<int>(program.outputs.size()) - 1}};
+  store.body = program::Compute{program::Store{static_cast<int>(program.outputs.size()) - 1}};
   store.uses = {{buffer.id, Region::Whole(buffer.shape), program::Access::kRead}};
   program.tasks.push_back(store);
   FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
@@ -301,7 +301,7 @@ TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
                                  .shape = {program::Metric::kCount},
                                  .pieces = {{two.metrics[0], Region::Whole({program::Metric::kCount})}}});
   const auto stores_metrics = [&](const program::Task& task) {
-    return task.device == 1 && std::holds_alternative<program::Compute>(task.what) && task.uses.size() == 1 &&
+    return task.device == 1 && std::holds_alternative<program::Compute>(task.body) && task.uses.size() == 1 &&
            task.uses[0].buffer == two.metrics[1];
   };
   const auto found = std::find_if(two.program.tasks.begin(), two.program.tasks.end(), stores_metrics);
@@ -310,7 +310,7 @@ TEST(ExecutorLosses, AreSummedAndHitsAreThoseOfTheLast) {
   store.id = TaskId{static_cast<int32_t>(two.program.tasks.size())};
   store.device = 0;
   store.uses[0].buffer = two.metrics[0];
-  std::get<program::Compute>(store.what).op = program::Store{last};
+  std::get<program::Compute>(store.body).op = program::Store{last};
   two.program.tasks.push_back(store);
   FakeBackend backend(2, [&two](const program::Task& task, FakeLoaded& loaded) { two.Meaning(task, loaded); });
   const std::unique_ptr<Executor> executor = *Executor::Create(two.program, backend);

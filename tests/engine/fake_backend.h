@@ -94,7 +94,7 @@ class FakeLoaded : public LoadedProgram {
   }
 
   void Run(const program::Task& task, const HostSlot& slot) {
-    const program::Op& op = std::get<program::Compute>(task.what).op;
+    const program::Op& op = std::get<program::Compute>(task.body).op;
     if (const auto* load = std::get_if<program::Load>(&op)) return CopyIn(task, slot, load->input);
     if (const auto* store = std::get_if<program::Store>(&op)) return CopyOut(task, slot, store->output);
     meaning_(task, *this);

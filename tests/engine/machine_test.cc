@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/machine_quantities.h"
 #include "engine/routes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/paths.h"
 
 namespace colonnade::engine {
@@ -51,16 +53,16 @@ std::string Good() { return absl::StrReplaceAll(kTwo, {{R"("staged": [["d0", "d1
 template <class F>
 void ForEachOrigin(const Machine& m, F f) {
   for (const MachineQuantity& of : MachineQuantities()) {
-    if (const Quantity& q = m.*of.quantity; q.value != 0) f(q.from, 1);
+    if (const Quantity& q = m.*of.quantity; q.value != 0) f(q.origin, 1);
   }
-  for (const OpRate& op : m.ops) f(op.from, op.points.size() + op.batch_curve.size());
+  for (const OpRate& op : m.ops) f(op.origin, op.points.size() + op.batch_curve.size());
   for (const Link& link : m.links) {
-    f(link.bytes_per_sec.from, 1);
-    if (link.latency_sec.value != 0) f(link.latency_sec.from, 1);
-    if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.from, 1);
+    f(link.bytes_per_sec.origin, 1);
+    if (link.latency_sec.value != 0) f(link.latency_sec.origin, 1);
+    if (link.one_transfer_bytes_per_sec.value != 0) f(link.one_transfer_bytes_per_sec.origin, 1);
   }
-  for (const MeasuredTransfer& transfer : m.transfers) f(transfer.from, transfer.points.size());
-  for (const SlowerDevice& slower : m.slower) f(slower.from, 1);
+  for (const MeasuredTransfer& transfer : m.transfers) f(transfer.origin, transfer.points.size());
+  for (const SlowerDevice& slower : m.slower) f(slower.origin, 1);
 }
 
 // Counts the numbers of `machine` by origin: {spec, measured, published, fitted, guess}.
@@ -242,7 +244,7 @@ TEST(MachineFromJson, ServerSlowerDevicesAndHostsComeBack) {
   ASSERT_EQ(again->slower.size(), 1u);
   EXPECT_EQ(again->slower[0].device, "d1");
   EXPECT_EQ(again->slower[0].factor, 1.5);
-  EXPECT_EQ(again->slower[0].from, Origin::kMeasured);
+  EXPECT_EQ(again->slower[0].origin, Origin::kMeasured);
   EXPECT_EQ(again->slower[0].source, "here");
   EXPECT_EQ(CountByOrigin(*again)[static_cast<int>(Origin::kMeasured)],
             CountByOrigin(*MachineFromJson(Good()))[static_cast<int>(Origin::kMeasured)] + 1);
@@ -388,6 +390,28 @@ TEST(MachineFromJson, AThousandDevicesAreAFewLines) {
   ASSERT_TRUE(routes.ok()) << routes.status();
   EXPECT_EQ(routes->Between(0, 7)[0].bytes_per_sec, 4e11);
   EXPECT_EQ(routes->Between(0, 1023)[0].bytes_per_sec, 2e11);
+}
+
+// Whichever line first leads to a node.
+TEST(MachineFromJson, LinksThatAreGivenOnceForManyAreTheSameInAnyOrder) {
+  const auto lines_of = [](const Machine& machine) {
+    std::vector<std::string> lines;
+    for (const Link& link : machine.links) {
+      lines.push_back(absl::StrFormat("%s-%s %g", link.a, link.b, link.bytes_per_sec.value));
+    }
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  };
+  nlohmann::json cluster = nlohmann::json::parse(kCluster);
+  const std::vector<std::string> expected = lines_of(*MachineFromJson(kCluster));
+  std::vector<nlohmann::json> links = cluster["links"];
+  for (int order = 0; order < 6; ++order) {
+    std::next_permutation(links.begin(), links.end());
+    cluster["links"] = links;
+    const absl::StatusOr<Machine> machine = MachineFromJson(cluster.dump());
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    EXPECT_EQ(lines_of(*machine), expected) << cluster["links"].dump();
+  }
 }
 
 TEST(MachineFromJson, NodesThatAreGivenOnceForManyMustBeThere) {

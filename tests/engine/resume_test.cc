@@ -79,7 +79,7 @@ struct Training {
   std::vector<double> Train(int64_t first_step, int64_t steps, NotedSamples& samples) {
     const absl::StatusOr<TrainReport> report = engine::Train(
         *executor, samples,
-        {.from = At(first_step),
+        {.start = At(first_step),
          .steps = steps,
          .learning_rate = {.shape = LearningRatePolicy::Shape::kStep, .base = 1e-3, .factor = 0.5, .every = 8}});
     EXPECT_TRUE(report.ok()) << report.status();
@@ -194,7 +194,7 @@ TEST(ResumeWithAnotherBatch, EverySampleOfTheEpochIsUsedOnce) {
   NotedSamples samples(run.sample_shape);
   run.Train(0, 3, samples);
   const absl::StatusOr<TrainReport> rest =
-      engine::Train(*run.executor, samples, {.from = {.step = 7, .sample = 3 * kBatch}, .steps = 3});
+      engine::Train(*run.executor, samples, {.start = {.step = 7, .sample = 3 * kBatch}, .steps = 3});
   ASSERT_TRUE(rest.ok()) << rest.status();
   std::vector<int64_t> all(6 * kBatch);
   std::iota(all.begin(), all.end(), 0);
@@ -211,7 +211,7 @@ TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
       Training run(model, on), stops(model, on);
       NotedSamples samples(run.sample_shape), same(run.sample_shape);
       std::map<int64_t, StateCopy> copies;
-      TrainOptions options{.from = At(kFirst), .steps = kSteps, .learning_rate = {.base = 1e-3}};
+      TrainOptions options{.start = At(kFirst), .steps = kSteps, .learning_rate = {.base = 1e-3}};
       std::vector<int64_t> asked, ended;
       options.copies = {.is_due =
                             [&](int64_t step) {
@@ -235,7 +235,7 @@ TEST(Copies, AreTheStateBetweenTwoStepsAndChangeNothing) {
       std::vector<double> losses;
       for (int64_t step = kFirst; step < kFirst + kSteps; ++step) {
         const absl::StatusOr<TrainReport> one =
-            engine::Train(*stops.executor, same, {.from = At(step), .learning_rate = options.learning_rate});
+            engine::Train(*stops.executor, same, {.start = At(step), .learning_rate = options.learning_rate});
         ASSERT_TRUE(one.ok()) << one.status();
         losses.push_back(one->losses[0]);
         if (!copies.contains(step + 1)) continue;

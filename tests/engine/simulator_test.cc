@@ -231,7 +231,7 @@ TEST(Simulate, WhereDevicesAreThreadsAllThatRunsSharesTheCores) {
   Machine machine = OnASwitch(2);
   machine.cores.value = 2;
   machine.steps_in_flight = 1;
-  machine.transfers = {{.what = "exchange", .members = 2, .points = {{4'000'000, 4 * kMs}}}};
+  machine.transfers = {{.operation = "exchange", .members = 2, .points = {{4'000'000, 4 * kMs}}}};
   // The transfer needs 4 ms of both cores, the computing 10: 8 ms shared, then 6 alone.
   EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), 14, 1e-6);
 }

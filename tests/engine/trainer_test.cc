@@ -168,7 +168,7 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   DigitsRun whole("data", 2), parts("data", 2);
   const auto digits = Digits(true), others = Digits(true);
   TrainOptions options{
-      .from = {.step = 20, .sample = 7},
+      .start = {.step = 20, .sample = 7},
       .steps = 12,
       .seed = 3,
       .learning_rate = {.shape = LearningRatePolicy::Shape::kStep, .base = 0.02, .factor = 0.5, .every = 4}};
@@ -180,7 +180,7 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   EXPECT_EQ(first->end.step, 25);
   EXPECT_EQ(first->end.sample, 7 + 5 * parts.train->program().global_batch);
   EXPECT_NEAR(first->end.loss, std::accumulate(first->losses.begin(), first->losses.end(), 0.0) / 5, 1e-12);
-  options.from = first->end;
+  options.start = first->end;
   options.steps = 7;
   absl::StatusOr<TrainReport> rest = Train(*parts.train, *others, options);
   ASSERT_TRUE(rest.ok()) << rest.status();
@@ -191,10 +191,10 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
 
 // Each of what a step is keyed by alone changes the loss: a run that goes on must have all of them.
 TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
-  const auto loss_from = [](const RunPosition& from) {
+  const auto loss_from = [](const RunPosition& start) {
     DigitsRun setup("single", 1);
     const auto digits = Digits(true);
-    return Train(*setup.train, *digits, {.from = from, .steps = 1})->end.loss;
+    return Train(*setup.train, *digits, {.start = start, .steps = 1})->end.loss;
   };
   const double loss = loss_from({});
   EXPECT_EQ(loss_from({}), loss);
@@ -261,7 +261,7 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
     const std::unique_ptr<Executor> executor = *Executor::Create(program, *backend);
     EXPECT_TRUE(WriteTensors(executor->loaded(), {{"fc.weight", {10, 1}, std::vector<double>(10, 1e-40)}}).ok());
     return Train(*executor, pixels,
-                 {.from = {.step = steps_before}, .steps = 3, .skips_not_finite = update.skips_not_finite})
+                 {.start = {.step = steps_before}, .steps = 3, .skips_not_finite = update.skips_not_finite})
         .status();
   };
   const std::string what = "the norm of the gradients' sums over all devices is not finite; all devices stopped";
@@ -282,8 +282,8 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
   refuses(Train(*setup.train, *digits, {.steps = 0}).status(), "expected at least 1 step");
-  refuses(Train(*setup.train, *digits, {.from = {.step = -1}}).status(), "from step -1");
-  refuses(Train(*setup.train, *digits, {.from = {.sample = -1}}).status(), "sample -1");
+  refuses(Train(*setup.train, *digits, {.start = {.step = -1}}).status(), "from step -1");
+  refuses(Train(*setup.train, *digits, {.start = {.sample = -1}}).status(), "sample -1");
   refuses(Train(*setup.train, *digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
           "LearningRatePolicy::steps");
   refuses(Train(*setup.train, *digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");

@@ -26,12 +26,12 @@ Machine Certain() {
   machine.ops = {{.op = "conv_forward",
                   .points = {{.rate = 4e11}, {.shape = {.c = 3}, .rate = 2e11}},
                   .batch_curve = {{32, 0.5}, {64, 1}},
-                  .from = Origin::kPublished,
+                  .origin = Origin::kPublished,
                   .source = "paper"},
-                 {.op = "conv_backward_data", .points = {{.rate = 1e11}}, .from = Origin::kPublished, .source = "paper"}};
+                 {.op = "conv_backward_data", .points = {{.rate = 1e11}}, .origin = Origin::kPublished, .source = "paper"}};
   machine.links = {{.a = "d0", .b = "x", .bytes_per_sec = {6e9, Origin::kSpec, "sheet"}},
                    {.a = "d1", .b = "x", .bytes_per_sec = {6e9, Origin::kSpec, "sheet"}}};
-  machine.transfers = {{.what = "exchange", .points = {{1000, 1e-4}}, .from = Origin::kMeasured}};
+  machine.transfers = {{.operation = "exchange", .points = {{1000, 1e-4}}, .origin = Origin::kMeasured}};
   return machine;
 }
 
@@ -75,7 +75,7 @@ TEST(DrawMachine, SpreadsEachNumberOverItsRange) {
       quantity(&Machine::memory_bytes_per_sec, 1e11),
       quantity(&Machine::launch_sec, 1e-5),
       quantity(&Machine::step_sec, 0.1),
-      {[](Machine& m) { m.flops_per_sec.from = Origin::kGuess; }, [](const Machine& m) { return m.flops_per_sec.value; },
+      {[](Machine& m) { m.flops_per_sec.origin = Origin::kGuess; }, [](const Machine& m) { return m.flops_per_sec.value; },
        1e12, kGuessWithin},
       {[](Machine& m) { m.ops[0].within = 1.3; }, [](const Machine& m) { return m.ops[0].points[1].rate; }, 2e11, 1.3},
       {[](Machine& m) { m.ops[0].batch_curve_within = 1.4; },
@@ -95,7 +95,7 @@ TEST(DrawMachine, SpreadsEachNumberOverItsRange) {
 
 TEST(DrawMachine, AStatedFactorReplacesThatOfAGuess) {
   Machine machine = Certain();
-  machine.flops_per_sec.from = Origin::kGuess;
+  machine.flops_per_sec.origin = Origin::kGuess;
   machine.flops_per_sec.within = 1;
   EXPECT_TRUE(IsCertain(machine));
 }

@@ -59,7 +59,7 @@ double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int
   }
   double seconds = 0;
   for (const Action& action : c.lowering.actions) {
-    const auto* reshard = std::get_if<Reshard>(&action.what);
+    const auto* reshard = std::get_if<Reshard>(&action.body);
     if (reshard == nullptr || !CollectiveOf(reshard->entry.kind)) continue;
     const Value& value = c.lowering.value(action.inputs[0].value);
     if (value.metrics_of >= 0 || value.name.starts_with("label_count")) continue;
@@ -106,7 +106,7 @@ layers::LayerGraph Residual() {
 double BytesSentIn(const program::Program& program) {
   int64_t bytes = 0;
   for (const program::Task& task : program.tasks) {
-    const bool of_values = !task.from.layer.starts_with("bucket") && !SumsNumbersOfTheStep(program, task);
+    const bool of_values = !task.provenance.layer.starts_with("bucket") && !SumsNumbersOfTheStep(program, task);
     if (task.device == 0 && of_values) bytes += task.work.bytes_sent;
   }
   return static_cast<double>(bytes);

@@ -51,9 +51,10 @@ TEST(AdvanceMasks, PassesEveryPoolingThatStandsBeforeIt) {
   ASSERT_TRUE(program.ok()) << program.status();
   std::vector<std::string> backward;
   for (const program::Task& task : program->tasks) {
-    const bool counts = task.device == 0 && task.from.pass == program::Pass::kBackward;
-    if (counts && (task.from.layer == "relu" || task.from.layer == "pool1" || task.from.layer == "pool2")) {
-      backward.push_back(task.from.layer);
+    const bool counts = task.device == 0 && task.provenance.pass == program::Pass::kBackward;
+    if (counts &&
+        (task.provenance.layer == "relu" || task.provenance.layer == "pool1" || task.provenance.layer == "pool2")) {
+      backward.push_back(task.provenance.layer);
     }
   }
   EXPECT_THAT(backward, ElementsAre("relu", "pool2", "pool1"));

@@ -18,7 +18,7 @@ struct CheckCase : LoweringCase {
   CheckCase() : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate})) {
     lowering.buckets.push_back({.name = "bucket0", .axes = {0}, .pieces = 2});
   }
-  void Do(ActionKind what) { Act(what, "bucket0", Pass::kUpdate, {}, {}); }
+  void Do(ActionBody what) { Act(what, "bucket0", Pass::kUpdate, {}, {}); }
   // The one parameter of the bucket.
   ValueId AddParameter() {
     lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .bucket = 0});
@@ -95,10 +95,10 @@ TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {
 }
 
 TEST(CheckActions, APieceIsReducedOnceInTurnAndBeforeTheUpdate) {
-  const auto problem = [](const std::vector<ActionKind>& actions) {
+  const auto problem = [](const std::vector<ActionBody>& actions) {
     CheckCase c;
     c.Do(CheckGradients{0});
-    for (const ActionKind& what : actions) c.Do(what);
+    for (const ActionBody& what : actions) c.Do(what);
     return c.Problem();
   };
   const char* out_of_order = "bucket0 is reduced, updated or gathered out of order";

@@ -27,14 +27,15 @@ inline std::string Words(const program::Program& program, const program::Task& t
 inline std::vector<std::string> TasksOf(const program::Program& program, const std::string& layer) {
   std::vector<std::string> lines;
   for (const program::Task& task : program.tasks) {
-    if (task.from.layer == layer && task.from.pass != program::Pass::kOutput) lines.push_back(Words(program, task));
+    if (task.provenance.layer == layer && task.provenance.pass != program::Pass::kOutput)
+      lines.push_back(Words(program, task));
   }
   return lines;
 }
 
 inline const program::Task& FirstOf(const program::Program& program, const std::string& layer) {
   for (const program::Task& task : program.tasks) {
-    if (task.from.layer == layer) return task;
+    if (task.provenance.layer == layer) return task;
   }
   ADD_FAILURE() << "no task of " << layer;
   return program.tasks[0];

@@ -40,7 +40,7 @@ TEST(EmitReshard, WithoutOverlapTransfersAndCopiesAreInLineWithCompute) {
   c.plan.overlap = false;
   const Program program = Emitted(c);
   for (const Task& task : program.tasks) {
-    if (task.from.layer == "fc1") {
+    if (task.provenance.layer == "fc1") {
       EXPECT_EQ(task.lane, program::Lane::kCompute) << Words(program, task);
     }
   }
@@ -55,7 +55,7 @@ TEST(EmitReshard, ACollectiveIsOneForEachGroupOfTheAxis) {
   EXPECT_THAT(TasksOf(program, "fc1"),
               ElementsAre("d3 comm all_to_all read x write y: 32 32 16", "d1 comm all_to_all read x write y: 32 32 16",
                           "d0 comm all_to_all read x write y: 32 32 16", "d2 comm all_to_all read x write y: 32 32 16"));
-  const auto& what = std::get<program::Collective>(FirstOf(program, "fc1").what);
+  const auto& what = std::get<program::Collective>(FirstOf(program, "fc1").body);
   EXPECT_EQ(what.dim_from, 0);
   EXPECT_EQ(what.dim_to, 1);
 }
@@ -66,7 +66,7 @@ TEST(EmitReshard, AnAllGatherOfFourSendsItsPartToTheOtherThree) {
   std::vector<std::string> expected;
   for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm all_gather read x write y: 32 128 96"));
   EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
-  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").what).dim_to, 1);
+  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").body).dim_to, 1);
 }
 
 TEST(EmitReshard, AReduceScatterReadsItsOperandWhole) {
@@ -75,7 +75,7 @@ TEST(EmitReshard, AReduceScatterReadsItsOperandWhole) {
   std::vector<std::string> expected;
   for (int d = 0; d < 4; ++d) expected.push_back(absl::StrCat("d", d, " comm reduce_scatter read x write y: 128 32 96"));
   EXPECT_THAT(TasksOf(program, "fc1"), ElementsAreArray(expected));
-  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").what).dim_to, 0);
+  EXPECT_EQ(std::get<program::Collective>(FirstOf(program, "fc1").body).dim_to, 0);
 }
 
 TEST(EmitReshard, AnAllReduceIsInPlace) {
@@ -267,8 +267,8 @@ TEST(EmitStages, OperandsAreOfTheDevicesPlaceInTheWhole) {
   const Program program = Emitted(c);
   std::vector<std::string> places;
   for (const Task& task : program.tasks) {
-    if (task.from.layer != "dropout") continue;
-    const auto& dropout = std::get<program::Dropout>(std::get<program::Compute>(task.what).op);
+    if (task.provenance.layer != "dropout") continue;
+    const auto& dropout = std::get<program::Dropout>(std::get<program::Compute>(task.body).op);
     places.push_back(absl::StrCat("d", task.device, " ", program::ToString(dropout.global_shape), " at ",
                                   program::ToString(dropout.offset)));
   }
@@ -340,8 +340,8 @@ TEST(EmitOutputs, MetricsAreSummedOverTheBatchAndReportedOnce) {
   std::vector<std::string> sums, stores;
   for (const Task& task : program.tasks) {
     if (task.device != 0) continue;
-    if (task.from == program::Provenance{"loss", Pass::kOutput}) stores.push_back(program::Name(task));
-    const auto* collective = std::get_if<program::Collective>(&task.what);
+    if (task.provenance == program::Provenance{"loss", Pass::kOutput}) stores.push_back(program::Name(task));
+    const auto* collective = std::get_if<program::Collective>(&task.body);
     if (collective == nullptr || program.buffer(task.uses[0].buffer).dtype != program::DType::kF64) continue;
     sums.push_back(absl::StrCat(program.buffer(task.uses[0].buffer).name, " of ",
                                 absl::StrJoin(program.groups[collective->group], " ")));

@@ -83,7 +83,7 @@ TEST(FoldNormalisations, AProductThatOthersReadTooOrThatIsCutOffStaysWhole) {
   FoldCase others, cut;
   others.Normalise();
   others.ForwardOf("relu", {{X(), others.y}, {Y(), others.r}});
-  std::get<RunStage>(cut.lowering.actions[0].what).epilogue = program::Activation::kRelu;
+  std::get<RunStage>(cut.lowering.actions[0].body).epilogue = program::Activation::kRelu;
   cut.Normalise();
   for (FoldCase* c : {&others, &cut}) {
     const std::vector<std::string> before = Actions(c->lowering);
@@ -121,7 +121,7 @@ TEST(FoldNormalisations, WeightsAndNumbersOfChannelsThatLieOtherwiseAreNotFolded
     c.lowering.values[c.w.value].placement = {kR, kS0};
     c.Normalise();
     ASSERT_TRUE(FoldNormalisations(c.lowering).ok());
-    EXPECT_EQ(c.lowering.actions[0].from.layer, of_weight == kS0 ? "norm" : "conv") << layers::ToString(of_weight);
+    EXPECT_EQ(c.lowering.actions[0].provenance.layer, of_weight == kS0 ? "norm" : "conv") << layers::ToString(of_weight);
   }
 }
 
@@ -136,7 +136,7 @@ TEST(FoldNormalisations, MoreWeightsThanElementsAreFoldedWhereTheyAreRoundedAnyw
     c.lowering.values[c.weight.value].placement = c.lowering.values[c.w.value].placement = {kR, kR};
     c.Normalise();
     ASSERT_TRUE(FoldNormalisations(c.lowering).ok());
-    EXPECT_EQ(c.lowering.actions[0].from.layer, folds ? "norm" : "conv") << program::Name(dtype);
+    EXPECT_EQ(c.lowering.actions[0].provenance.layer, folds ? "norm" : "conv") << program::Name(dtype);
   }
 }
 
@@ -264,7 +264,7 @@ TEST(FoldNormalisations, Resnet18sEvaluationNormalisesNothingButWhatItAddsTo) {
       int normalised = 0;
       for (const program::Task& task : program->tasks) {
         if (program::Name(task) != std::string("batch_norm_forward")) continue;
-        EXPECT_EQ(task.uses.size(), 6u) << task.from.layer << " adds nothing";
+        EXPECT_EQ(task.uses.size(), 6u) << task.provenance.layer << " adds nothing";
         ++normalised;
       }
       EXPECT_EQ(normalised, 8 * devices) << "one for each block";

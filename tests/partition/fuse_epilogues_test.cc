@@ -204,7 +204,7 @@ TEST(ChoosePrecision, InBf16AParameterIsRoundedOnceBeforeItsFirstReader) {
   EXPECT_EQ(c.lowering.value(round.inputs[0].value).dtype, DType::kF32);
   EXPECT_EQ(c.lowering.value(round.outputs[0]).dtype, DType::kBF16);
   EXPECT_EQ(c.lowering.value(round.outputs[0]).parameter, -1);
-  EXPECT_EQ(round.from, (program::Provenance{"fc1", program::Pass::kForward}));
+  EXPECT_EQ(round.provenance, (program::Provenance{"fc1", program::Pass::kForward}));
 }
 
 TEST(ChoosePrecision, InBf16GradientsOfParametersStayInTheMasterType) {

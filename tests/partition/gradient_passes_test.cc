@@ -194,7 +194,7 @@ TEST(InsertGradientReduction, PiecesAreReducedInTurnAndUpdatedTogether) {
     std::vector<std::string> actions = Actions(c.lowering);
     actions.resize(expected.size());
     EXPECT_EQ(actions, expected);
-    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[3].what).piece, 1);
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[3].body).piece, 1);
   }
 }
 

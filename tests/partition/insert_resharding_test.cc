@@ -46,8 +46,8 @@ TEST(InsertResharding, AnActivationMovesForItsReaderAndAGradientForItsMaker) {
   ASSERT_TRUE(InsertResharding(c.lowering).ok());
   ASSERT_EQ(c.lowering.actions.size(), 6u);
   EXPECT_EQ(Actions(c.lowering)[4], "reduce_scatter/1 fc2: dx(S0,P) -> dx@(split(0), split(1))(S0,S1)");
-  EXPECT_EQ(c.lowering.actions[2].from, (program::Provenance{"relu", Pass::kForward}));
-  EXPECT_EQ(c.lowering.actions[4].from, (program::Provenance{"fc2", Pass::kBackward}));
+  EXPECT_EQ(c.lowering.actions[2].provenance, (program::Provenance{"relu", Pass::kForward}));
+  EXPECT_EQ(c.lowering.actions[4].provenance, (program::Provenance{"fc2", Pass::kBackward}));
 }
 
 // Who reads the summand after the sum was made in its place reads the sum.

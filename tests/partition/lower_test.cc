@@ -26,14 +26,14 @@ using ::testing::UnorderedElementsAre;
 
 // Tensors of the network, or their gradients.
 bool Moves(const Program& program, const Task& task) {
-  return !std::holds_alternative<program::Compute>(task.what) && !SumsNumbersOfTheStep(program, task);
+  return !std::holds_alternative<program::Compute>(task.body) && !SumsNumbersOfTheStep(program, task);
 }
 
 // Layers for which data moves between devices, in one pass.
 std::set<std::string> LayersThatMove(const Program& program, Pass pass) {
   std::set<std::string> layers;
   for (const Task& task : program.tasks) {
-    if (Moves(program, task) && task.from.pass == pass) layers.insert(task.from.layer);
+    if (Moves(program, task) && task.provenance.pass == pass) layers.insert(task.provenance.layer);
   }
   return layers;
 }
@@ -52,7 +52,7 @@ TEST(Lower, DataParallelismMovesGradientsAlone) {
   EXPECT_THAT(LayersThatMove(program, Pass::kForward), ::testing::IsEmpty());
   for (const Task& task : program.tasks) {
     if (Moves(program, task)) {
-      EXPECT_THAT(task.from.layer, HasSubstr("bucket"));
+      EXPECT_THAT(task.provenance.layer, HasSubstr("bucket"));
     }
   }
 }
@@ -62,7 +62,7 @@ TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
   const Program program = Lowered(graph, Named("single", graph, 1));
   std::vector<std::string> waits;
   const auto words = [&](program::TaskId id) {
-    return program::Name(program.task(id)) + " of " + program.task(id).from.layer;
+    return program::Name(program.task(id)) + " of " + program.task(id).provenance.layer;
   };
   for (const Task& task : program.tasks) {
     EXPECT_FALSE(Moves(program, task));
@@ -142,7 +142,7 @@ TEST(Lower, MostGradientsAreReducedBeforeBackwardEnds) {
   const Program program = Lowered(graph, Named("data", graph, 2));
   size_t last_backward = 0;
   for (size_t t = 0; t < program.tasks.size(); ++t) {
-    if (program.tasks[t].from.pass == Pass::kBackward && !Moves(program, program.tasks[t])) last_backward = t;
+    if (program.tasks[t].provenance.pass == Pass::kBackward && !Moves(program, program.tasks[t])) last_backward = t;
   }
   int64_t all = 0, before = 0;
   for (size_t t = 0; t < program.tasks.size(); ++t) {
@@ -164,7 +164,7 @@ TEST(Lower, WithoutOverlapEverythingRunsInLineAndReductionsComeAfterBackward) {
     if (Moves(program, task)) {
       EXPECT_EQ(task.lane, program::Lane::kCompute);
       reduced = true;
-    } else if (task.from.pass == Pass::kBackward) {
+    } else if (task.provenance.pass == Pass::kBackward) {
       EXPECT_FALSE(reduced) << "a gradient is computed after the first reduction";
     }
   }
@@ -176,7 +176,7 @@ TEST(Lower, ReluIsFusedIntoTheConvolutionThatAloneFeedsIt) {
   const Program program = Lowered(graph, Named("single", graph, 1));
   int fused = 0;
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (const auto* conv = std::get_if<program::ConvForward>(&compute->op)) fused += conv->relu;
     EXPECT_FALSE(std::holds_alternative<program::ActivationForward>(compute->op));
   }
@@ -187,8 +187,8 @@ TEST(Lower, ReluIsFusedIntoTheConvolutionThatAloneFeedsIt) {
 template <class Op>
 const Task* TaskOf(const Program& program, const std::string& layer) {
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
-    if (compute != nullptr && std::holds_alternative<Op>(compute->op) && task.from.layer == layer) return &task;
+    const auto* compute = std::get_if<program::Compute>(&task.body);
+    if (compute != nullptr && std::holds_alternative<Op>(compute->op) && task.provenance.layer == layer) return &task;
   }
   return nullptr;
 }
@@ -260,16 +260,16 @@ TEST(Lower, InBf16ActivationsAreRoundedAndParametersStayF32) {
   int forwards = 0, sums = 0;
   for (const Task& task : program.tasks) {
     const auto type = [&](size_t use) { return program.buffer(task.uses[use].buffer).dtype; };
-    if (const auto* what = std::get_if<program::Collective>(&task.what)) {
+    if (const auto* what = std::get_if<program::Collective>(&task.body)) {
       // Gradients are summed in f32.
-      if (what->kind == program::CollectiveKind::kAllReduce && task.from.pass == Pass::kBackward &&
-          task.from.layer.starts_with("bucket")) {
+      if (what->kind == program::CollectiveKind::kAllReduce && task.provenance.pass == Pass::kBackward &&
+          task.provenance.layer.starts_with("bucket")) {
         EXPECT_EQ(type(0), program::DType::kF32);
         ++sums;
       }
       continue;
     }
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) continue;
     if (std::holds_alternative<program::ConvForward>(compute->op)) {
       for (size_t use = 0; use < task.uses.size(); ++use) EXPECT_EQ(type(use), program::DType::kBF16);
@@ -293,14 +293,14 @@ TEST(Lower, InBf16SumsOverDevicesAreInF32AndCountAsMuch) {
   int sums = 0, summands = 0;
   for (const Task& task : program.tasks) {
     const program::Buffer& last = program.buffer(task.uses.back().buffer);
-    if (const auto* what = std::get_if<program::Collective>(&task.what)) {
+    if (const auto* what = std::get_if<program::Collective>(&task.body)) {
       if (what->kind != program::CollectiveKind::kReduceScatter) continue;
       EXPECT_EQ(last.dtype, program::DType::kF32) << last.name;
       EXPECT_EQ(task.work.bytes_read, 4 * task.uses[0].region.elements()) << last.name;
       ++sums;
       continue;
     }
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr || !std::holds_alternative<program::FullyConnectedBackwardData>(compute->op)) continue;
     const bool is_split = last.dtype == program::DType::kF32;
     EXPECT_EQ(task.work.bytes_written, (is_split ? 4 : 2) * task.uses[2].region.elements()) << last.name;
@@ -316,11 +316,11 @@ TEST(Lower, InBf16AKernelThatReadsTheF32WeightsIsRefused) {
   Program program = Lowered(graph, Named("single", graph, 1), {.dtype = program::DType::kBF16});
   std::map<program::BufferId, program::BufferId> master_of;
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (std::holds_alternative<program::Copy>(compute->op)) master_of[task.uses[1].buffer] = task.uses[0].buffer;
   }
   for (Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (std::holds_alternative<program::ConvForward>(compute->op)) task.uses[1].buffer = master_of.at(task.uses[1].buffer);
   }
   const absl::Status status = program::Verify(program);

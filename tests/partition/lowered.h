@@ -32,7 +32,7 @@ inline program::Program Lowered(const layers::LayerGraph& graph, const Plan& pla
 
 // Whether a task sums the labels or the metrics of a step over devices, as it does under every plan that cuts the batch.
 inline bool SumsNumbersOfTheStep(const program::Program& program, const program::Task& task) {
-  if (!std::holds_alternative<program::Collective>(task.what)) return false;
+  if (!std::holds_alternative<program::Collective>(task.body)) return false;
   const std::string& name = program.buffer(task.uses[0].buffer).name;
   return name == "label_count" || name.ends_with("metrics");
 }

@@ -73,7 +73,7 @@ inline std::string Words(const Lowering& lowering, const Action& action) {
   for (ValueId output : action.outputs) {
     outputs += value(output, output.valid() ? lowering.value(output).placement : TensorPlacement{});
   }
-  return absl::StrCat(std::visit(KindOf{lowering}, action.what), " ", action.from.layer, ":", inputs,
+  return absl::StrCat(std::visit(KindOf{lowering}, action.body), " ", action.provenance.layer, ":", inputs,
                       outputs.empty() ? "" : " ->", outputs,
                       action.part.has_value() ? absl::StrCat(" part ", *action.part) : "");
 }
@@ -124,10 +124,10 @@ class LoweringCase {
   ValueId Add(std::string name, program::Shape shape, TensorPlacement placement = {}) {
     return lowering.AddValue({.name = std::move(name), .shape = std::move(shape), .placement = std::move(placement)});
   }
-  void Act(ActionKind what, const std::string& from, program::Pass pass, std::vector<ActionOperand> inputs,
+  void Act(ActionBody what, const std::string& from, program::Pass pass, std::vector<ActionOperand> inputs,
            std::vector<ValueId> outputs) {
     lowering.actions.push_back(
-        {.what = what, .inputs = std::move(inputs), .outputs = std::move(outputs), .from = {from, pass}});
+        {.body = what, .inputs = std::move(inputs), .outputs = std::move(outputs), .provenance = {from, pass}});
   }
   // The first stage of a layer in a pass that reads or writes all of `values`; what else it reads or writes is not there.
   void ForwardOf(const std::string& layer, const std::vector<SlotValue>& values) {

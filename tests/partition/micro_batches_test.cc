@@ -112,7 +112,7 @@ TEST(MicroBatches, NormaliseGroupsThatTheyHold) {
   ASSERT_TRUE(program.ok()) << program.status();
   int tracks = 0, drops = 0;
   for (const program::Task& task : program->tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) continue;
     const auto* track = std::get_if<program::BatchNormTrack>(&compute->op);
     const auto* dropout = std::get_if<program::Dropout>(&compute->op);

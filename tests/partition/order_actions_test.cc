@@ -174,7 +174,7 @@ TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
                                                "reduce bucket0:", "reduce bucket0:", "backward relu: moved(S0,R) -> b(S0,R)",
                                                "update bucket0:", "backward relu: -> c(S0,R)"));
   for (const auto& [at, piece] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {4, 2}, {5, 3}}) {
-    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].what).piece, piece);
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].body).piece, piece);
   }
 }
 

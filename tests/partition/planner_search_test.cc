@@ -73,8 +73,8 @@ int Count(const Program& program, const std::function<bool(const Task&)>& counts
 }
 
 bool IsOfBucket(const Task& task, CollectiveKind kind) {
-  const auto* collective = std::get_if<program::Collective>(&task.what);
-  return collective != nullptr && collective->kind == kind && task.from.layer.starts_with("bucket");
+  const auto* collective = std::get_if<program::Collective>(&task.body);
+  return collective != nullptr && collective->kind == kind && task.provenance.layer.starts_with("bucket");
 }
 
 TEST(SearchPlans, TriesEveryKindOfReduction) {
@@ -126,7 +126,7 @@ TEST(SearchPlans, WhatIsSetIsOfEveryPlanAndDecidesWhichIsTheBest) {
 TEST(SearchPlans, TriesTransfersInLineWithCompute) {
   for (bool overlap : {true, false}) {
     const Candidate best = Search(TwoLayers(), 2, [&](const Program& program) {
-      const auto moves = [](const Task& t) { return !std::holds_alternative<program::Compute>(t.what); };
+      const auto moves = [](const Task& t) { return !std::holds_alternative<program::Compute>(t.body); };
       const bool apart = Count(program, [&](const Task& t) { return moves(t) && t.lane == program::Lane::kComm; }) > 0;
       return Count(program, moves) > 0 && apart == overlap ? 1.0 : 2.0;
     })[0];
@@ -139,7 +139,7 @@ TEST(SearchPlans, TriesTransfersInParts) {
   for (int parts : {1, 2, 4}) {
     const Candidate best = Search(TwoLayers(), 2, [&](const Program& program) {
       const auto multiplies = [](const Task& t) {
-        const auto* compute = std::get_if<program::Compute>(&t.what);
+        const auto* compute = std::get_if<program::Compute>(&t.body);
         return t.device == 0 && compute && std::holds_alternative<program::FullyConnectedForward>(compute->op);
       };
       return Count(program, multiplies) == (parts == 1 ? 2 : 2 * parts) ? 1.0 : 2.0;
@@ -175,8 +175,8 @@ TEST(SearchPlans, TriesTheOtherOrderOfDevices) {
       TwoLayers(), 4,
       [](const Program& program) {
         const int far = Count(program, [](const Task& t) {
-          const auto* exchange = std::get_if<program::Exchange>(&t.what);
-          return exchange != nullptr && t.device == 0 && exchange->peer == 2 && t.from.pass == program::Pass::kForward;
+          const auto* exchange = std::get_if<program::Exchange>(&t.body);
+          return exchange != nullptr && t.device == 0 && exchange->peer == 2 && t.provenance.pass == program::Pass::kForward;
         });
         if (far > 0) return 1.0;
         return program.mesh.size() > 1 && program.mesh[0].size == 2 ? 2.0 : 3.0;  // so that a mesh of 2 x 2 is varied
@@ -188,8 +188,8 @@ TEST(SearchPlans, TriesTheOtherOrderOfDevices) {
 
 std::optional<program::Shape> ShapeOfUse(const Program& program, const std::string& layer, size_t use) {
   for (const Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
-    if (compute == nullptr || task.from.layer != layer || task.from.pass != program::Pass::kForward) continue;
+    const auto* compute = std::get_if<program::Compute>(&task.body);
+    if (compute == nullptr || task.provenance.layer != layer || task.provenance.pass != program::Pass::kForward) continue;
     if (std::holds_alternative<program::Copy>(compute->op)) continue;
     return program.buffer(task.uses[use].buffer).shape;
   }

@@ -60,8 +60,8 @@ class Coverage {
   void CountParts(const layers::LayerGraph& graph, const Lowering& lowering) {
     for (const Action& action : lowering.actions) {
       if (!action.part.has_value()) continue;
-      if (const auto* reshard = std::get_if<Reshard>(&action.what)) drawn_.insert(InParts(Name(reshard->entry.kind), true));
-      const auto* run = std::get_if<RunStage>(&action.what);
+      if (const auto* reshard = std::get_if<Reshard>(&action.body)) drawn_.insert(InParts(Name(reshard->entry.kind), true));
+      const auto* run = std::get_if<RunStage>(&action.body);
       if (run == nullptr) continue;
       const bool forward = lowering.stage(*run).pass == program::Pass::kForward;
       drawn_.insert(InParts(layers::TypeName(graph.nodes[run->node].layer), forward));
@@ -70,7 +70,7 @@ class Coverage {
 
   void CountFused(const Lowering& lowering) {
     for (const Action& action : lowering.actions) {
-      const auto* run = std::get_if<RunStage>(&action.what);
+      const auto* run = std::get_if<RunStage>(&action.body);
       if (run == nullptr) continue;
       for (layers::Fused fused : run->fused_reads) drawn_.insert(InOneAction(fused));
       if (run->epilogue && lowering.stage(*run).pass == program::Pass::kBackward) drawn_.insert(kRecalled);
@@ -83,13 +83,13 @@ class Coverage {
       if (bucket.pieces > 1) drawn_.insert(InPieces(plan.reduction));
     }
     for (const Action& action : lowering.actions) {
-      if (const auto* reshard = std::get_if<Reshard>(&action.what)) {
+      if (const auto* reshard = std::get_if<Reshard>(&action.body)) {
         drawn_.insert(Entry(reshard->entry.from, reshard->entry.to));
       }
-      if (std::holds_alternative<SumGradients>(action.what) && IsPartial(lowering.value(action.outputs[0]).placement)) {
+      if (std::holds_alternative<SumGradients>(action.body) && IsPartial(lowering.value(action.outputs[0]).placement)) {
         drawn_.insert(kSumOfPartial);
       }
-      const auto* run = std::get_if<RunStage>(&action.what);
+      const auto* run = std::get_if<RunStage>(&action.body);
       if (run == nullptr) continue;
       const bool forward = lowering.stage(*run).pass == program::Pass::kForward;
       const layers::LayerNode& node = graph.nodes[run->node];

@@ -88,8 +88,8 @@ void ExpectTheSame(const program::Program& few, const program::Program& whole, i
       EXPECT_EQ(a.uses[u].access, b.uses[u].access);
       EXPECT_EQ(few.buffer(a.uses[u].buffer).name, whole.buffer(b.uses[u].buffer).name);
     }
-    if (const auto* collective = std::get_if<program::Collective>(&a.what)) {
-      EXPECT_EQ(few.groups[collective->group], whole.groups[std::get<program::Collective>(b.what).group]);
+    if (const auto* collective = std::get_if<program::Collective>(&a.body)) {
+      EXPECT_EQ(few.groups[collective->group], whole.groups[std::get<program::Collective>(b.body).group]);
     }
   }
 }
@@ -106,9 +106,9 @@ std::vector<int> RepresentativeOf(const RepresentativeProgram& few) {
 // What stands for those whom a task meets: for the members of its group in their order, or for the two of an exchange.
 std::vector<int> StandForMet(const std::vector<int>& representative, const program::Program& whole, const Task& task) {
   std::vector<int> met;
-  if (const auto* collective = std::get_if<program::Collective>(&task.what)) {
+  if (const auto* collective = std::get_if<program::Collective>(&task.body)) {
     for (int member : whole.groups[collective->group]) met.push_back(representative[member]);
-  } else if (const auto* exchange = std::get_if<program::Exchange>(&task.what)) {
+  } else if (const auto* exchange = std::get_if<program::Exchange>(&task.body)) {
     met = {representative[task.device], representative[exchange->peer]};
     std::sort(met.begin(), met.end());
   }
@@ -131,7 +131,7 @@ std::vector<int64_t> Places(const std::vector<const Task*>& tasks, absl::Span<co
 void ExpectStoodFor(const std::vector<int>& representative, const program::Program& whole, int device) {
   std::vector<const Task*> mine = TasksOf(whole, device), its = TasksOf(whole, representative[device]);
   // One device alone stores the metrics.
-  const auto is_store = [](const Task* task) { return task->from.pass == program::Pass::kOutput; };
+  const auto is_store = [](const Task* task) { return task->provenance.pass == program::Pass::kOutput; };
   std::erase_if(mine, is_store);
   std::erase_if(its, is_store);
   ASSERT_EQ(mine.size(), its.size());

@@ -110,7 +110,7 @@ std::vector<std::string> MovesOfFirstModule(const Plan& plan) {
   }
   std::vector<std::string> moves;
   for (const Action& action : c.lowering.actions) {
-    if (!std::holds_alternative<Reshard>(action.what)) continue;
+    if (!std::holds_alternative<Reshard>(action.body)) continue;
     if (c.lowering.value(action.inputs[0].value).name.starts_with("a")) moves.push_back(Words(c.lowering, action));
   }
   return moves;

@@ -218,7 +218,7 @@ TEST(EmitParts, MoveAndComputeRows) {
 std::vector<program::Task> ForwardOfFc1(const program::Program& program, program::Lane lane) {
   std::vector<program::Task> found;
   for (const program::Task& task : program.tasks) {
-    const bool is_forward = task.from.layer == "fc1" && task.from.pass == program::Pass::kForward;
+    const bool is_forward = task.provenance.layer == "fc1" && task.provenance.pass == program::Pass::kForward;
     if (is_forward && task.device == 0 && task.lane == lane) found.push_back(task);
   }
   return found;

@@ -43,8 +43,8 @@ Program LoweredUnder(const layers::LayerGraph& graph, const std::string& plan_na
 std::vector<std::string> DoneFor(const Program& program, const std::string& name) {
   std::vector<std::string> done;
   for (const program::Task& task : program.tasks) {
-    if (task.device != 0 || task.from.layer != name) continue;
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    if (task.device != 0 || task.provenance.layer != name) continue;
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     done.push_back(compute != nullptr ? program::Name(compute->op) : "transfer");
   }
   return done;
@@ -53,7 +53,7 @@ std::vector<std::string> DoneFor(const Program& program, const std::string& name
 int CountOf(const Program& program, const std::string& op) {
   int count = 0;
   for (const program::Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     count += compute != nullptr && program::Name(compute->op) == op ? 1 : 0;
   }
   return count;
@@ -113,7 +113,7 @@ TEST(Statistics, OfGroupsAreSummedByOneTransferForAllLayers) {
   const Program program = LoweredUnder(graph, "data", 2, {.global_batch = 8});
   int transfers = 0;
   for (const program::Task& task : program.tasks) {
-    if (!std::holds_alternative<program::Collective>(task.what) || task.device != 0) continue;
+    if (!std::holds_alternative<program::Collective>(task.body) || task.device != 0) continue;
     const auto* bucket = std::get_if<program::Bucket>(&program.buffer(task.uses[0].buffer).storage);
     if (bucket == nullptr || program.buffer(task.uses[0].buffer).dtype != program::DType::kF64) continue;
     ++transfers;
@@ -196,7 +196,7 @@ TEST(Statistics, AnUpdateWaitsForTheLastStageThatReadsItsParameters) {
   const program::BufferId bucket = program::RootOf(program, weight->value()[0].buffer);
   int last_reader = -1, update = -1;
   for (const program::Task& task : program.tasks) {
-    const auto* compute = std::get_if<program::Compute>(&task.what);
+    const auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) continue;
     const int at = task.id.value;
     if (std::holds_alternative<program::BatchNormBackward>(compute->op)) last_reader = at;

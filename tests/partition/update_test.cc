@@ -309,10 +309,10 @@ TEST(Freeze, LeavesOutGradientsAndWhatLeadsToThem) {
                 .ok());
       }
       for (const program::Task& task : program.tasks) {
-        const auto* compute = std::get_if<program::Compute>(&task.what);
+        const auto* compute = std::get_if<program::Compute>(&task.body);
         if (compute == nullptr) continue;
         EXPECT_FALSE(std::holds_alternative<program::ConvBackwardWeights>(compute->op));
-        EXPECT_FALSE(task.from.pass == program::Pass::kBackward && task.from.layer == "norm");
+        EXPECT_FALSE(task.provenance.pass == program::Pass::kBackward && task.provenance.layer == "norm");
       }
       const Tensors found = *(*run)->Parameters();
       EXPECT_EQ(program::TrainedCount(program), 2);

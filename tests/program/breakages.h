@@ -33,11 +33,11 @@ void ExpectVerified(const Program& program);
 
 template <class What>
 What& WhatOf(Task& task) {
-  return std::get<What>(task.what);
+  return std::get<What>(task.body);
 }
 template <class OpKind>
 OpKind& OpOf(Task& task) {
-  return std::get<OpKind>(std::get<Compute>(task.what).op);
+  return std::get<OpKind>(std::get<Compute>(task.body).op);
 }
 
 // Operands `uses` of the op named `word` are of another type.

@@ -11,8 +11,8 @@ using ::testing::ElementsAre;
 
 TEST(Builder, MakesBothSidesOfAnExchange) {
   Program program = TwoColumnsUnscheduled();
-  const Exchange a = std::get<Exchange>(Find(program, "exchange", 0).what);
-  const Exchange b = std::get<Exchange>(Find(program, "exchange", 1).what);
+  const Exchange a = std::get<Exchange>(Find(program, "exchange", 0).body);
+  const Exchange b = std::get<Exchange>(Find(program, "exchange", 1).body);
   EXPECT_EQ(a, (Exchange{.message = 0, .peer = 1, .sends = true, .receives = true}));
   EXPECT_EQ(b, (Exchange{.message = 0, .peer = 0, .sends = true, .receives = true}));
 }
@@ -24,8 +24,8 @@ TEST(Builder, OneWayExchangesSendOrReceive) {
   b.AddExchange(0, {{b.Read(x)}}, 1, {{b.Write(y)}}, Lane::kComm, {"x"});
   const Program program = std::move(b).Build();
   EXPECT_EQ(program.device_count, 2);
-  EXPECT_EQ(std::get<Exchange>(program.tasks[2].what), (Exchange{1, 1, true, false}));
-  EXPECT_EQ(std::get<Exchange>(program.tasks[3].what), (Exchange{1, 0, false, true}));
+  EXPECT_EQ(std::get<Exchange>(program.tasks[2].body), (Exchange{1, 1, true, false}));
+  EXPECT_EQ(std::get<Exchange>(program.tasks[3].body), (Exchange{1, 0, false, true}));
 }
 
 TEST(Builder, EqualDeviceListsAreOneGroup) {
@@ -39,7 +39,7 @@ TEST(Builder, NumbersCollectivesAndListsMembersInGroupOrder) {
   const Program program = EveryCollective();
   EXPECT_EQ(program.tasks[0].device, 1);
   EXPECT_EQ(program.tasks[1].device, 0);
-  EXPECT_EQ(std::get<Collective>(program.tasks[3].what).instance, 1);
+  EXPECT_EQ(std::get<Collective>(program.tasks[3].body).instance, 1);
 }
 
 TEST(Program, RootOfAMemberIsItsBucket) {

@@ -48,8 +48,8 @@ TEST(DeviceClasses, DevicesThatDoAlikeAreOneClass) {
   Program program = Alike();
   // What is computed, where it comes from and what things are called makes no difference.
   BufferOf(program, 1, 0).name = "other";
-  TaskOf(program, 1, 2).what = Compute{Sum{}};
-  TaskOf(program, 1, 2).from.layer = "other";
+  TaskOf(program, 1, 2).body = Compute{Sum{}};
+  TaskOf(program, 1, 2).provenance.layer = "other";
   const DeviceClasses classes(program);
   EXPECT_EQ(classes.RepresentativeOf(1), 0);
   EXPECT_EQ(classes.RepresentativeOf(2), 0);
@@ -60,10 +60,10 @@ TEST(DeviceClasses, DevicesThatDoAlikeAreOneClass) {
 }
 
 struct Difference {
-  std::string what;
+  std::string name;
   std::function<void(Program&)> make;  // on device 1
 
-  friend void PrintTo(const Difference& difference, std::ostream* out) { *out << difference.what; }
+  friend void PrintTo(const Difference& difference, std::ostream* out) { *out << difference.name; }
 };
 
 class DeviceClassesTell : public ::testing::TestWithParam<Difference> {};
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                      p.tasks.erase(p.tasks.begin() + 2 * kDevices + 1);
                      p.tasks.back().id.value = 2 * kDevices + 1;
                    }}),
-    [](const auto& info) { return info.param.what; });
+    [](const auto& info) { return info.param.name; });
 
 TEST(DeviceClasses, ApartEachIsTheFirstOfItsOwn) {
   const DeviceClasses classes = DeviceClasses::EachApart(Alike());

@@ -15,7 +15,7 @@ inline RepresentativeProgram EachForItself(Program program) {
   for (int device = 0; device < made.program.device_count; ++device) made.stands_for.push_back({device});
   for (const RepresentativeProgram::Devices& group : made.program.groups) made.alike[group] = {group};
   for (const Task& task : made.program.tasks) {
-    const auto* exchange = std::get_if<Exchange>(&task.what);
+    const auto* exchange = std::get_if<Exchange>(&task.body);
     if (exchange == nullptr) continue;
     const RepresentativeProgram::Devices pair = {task.device, exchange->peer};
     if (task.device < exchange->peer) made.alike[pair] = {pair};

@@ -16,7 +16,7 @@ TEST(Meetings, AComputationMeetsNobody) {
   const Program program = TwoColumns();
   const Meetings meetings(program);
   for (const Task& task : program.tasks) {
-    if (!std::holds_alternative<Compute>(task.what)) continue;
+    if (!std::holds_alternative<Compute>(task.body)) continue;
     EXPECT_EQ(meetings.IndexOf(task.id), -1);
     EXPECT_THAT(meetings.SidesOf(task.id), ElementsAre(task.id));
   }
@@ -25,8 +25,8 @@ TEST(Meetings, AComputationMeetsNobody) {
 TEST(Meetings, AnExchangeAndACollectiveOfOneNumberAreTwoMeetings) {
   Program program = TwoColumns();
   for (int d : {0, 1}) {
-    std::get<Exchange>(Find(program, "exchange", d).what).message = 7;
-    std::get<Collective>(Find(program, "all_reduce", d).what).instance = 7;
+    std::get<Exchange>(Find(program, "exchange", d).body).message = 7;
+    std::get<Collective>(Find(program, "all_reduce", d).body).instance = 7;
   }
   const Meetings meetings(program);
   ASSERT_EQ(meetings.all().size(), 2u);

@@ -199,7 +199,7 @@ void Mutator::ChangeAttribute(Program& program) {
   Task& task = AnyOf(program.tasks);
   size_t count = 0;
   auto counter = [&](const char*, auto&) { ++count; };
-  std::visit(VisitFields{counter}, task.what);
+  std::visit(VisitFields{counter}, task.body);
   if (count == 0) return;
   size_t left = Any(count);
   auto change = [&](const char*, auto& value) {
@@ -227,7 +227,7 @@ void Mutator::ChangeAttribute(Program& program) {
       value = static_cast<T>(Other(value));
     }
   };
-  std::visit(VisitFields{change}, task.what);
+  std::visit(VisitFields{change}, task.body);
 }
 
 // The same change to all sides of a collective, or to a message's numbers.
@@ -240,7 +240,7 @@ void Mutator::ChangeMeeting(Program& program) {
   const int number = static_cast<int>(Any(3));
   for (TaskId side : meeting.sides) {
     Task& task = program.tasks[side.value];
-    if (auto* collective = std::get_if<Collective>(&task.what)) {
+    if (auto* collective = std::get_if<Collective>(&task.body)) {
       if (way == 0) collective->kind = kind;
       if (way == 1) collective->root = number;
       if (way == 2) collective->dim_to = number;
@@ -248,7 +248,7 @@ void Mutator::ChangeMeeting(Program& program) {
       if (way == 4) collective->instance += 1;
       if (way == 5 && number < static_cast<int>(program.groups.size())) collective->group = number;
     } else {
-      Exchange& exchange = std::get<Exchange>(task.what);
+      Exchange& exchange = std::get<Exchange>(task.body);
       if (way == 0) exchange.message += number;
       if (way >= 1 && way <= 3 && task.uses.size() == 2) std::swap(task.uses[0].buffer, task.uses[1].buffer);
       if (way >= 4 && task.uses.size() == 2) task.uses[1].buffer = task.uses[0].buffer;
@@ -398,12 +398,12 @@ void Mutator::MeetInAnotherOrder(Program& program) {
   }
   if (neighbours.empty()) return;
   const auto [first, second] = AnyOf(neighbours);
-  const auto* one = std::get_if<Collective>(&program.task(first).what);
-  const auto* other = std::get_if<Collective>(&program.task(second).what);
+  const auto* one = std::get_if<Collective>(&program.task(first).body);
+  const auto* other = std::get_if<Collective>(&program.task(second).body);
   if (one != nullptr && other != nullptr && one->group == other->group) {
     program.groups.push_back(program.groups[other->group]);
     for (TaskId side : meetings.SidesOf(second)) {
-      std::get<Collective>(program.tasks[side.value].what).group = static_cast<int>(program.groups.size()) - 1;
+      std::get<Collective>(program.tasks[side.value].body).group = static_cast<int>(program.groups.size()) - 1;
     }
   }
   std::vector<int> order = Sequence(program);

@@ -125,7 +125,7 @@ TEST(CheckOperands, RefusesAnyOperandOfAnotherType) {
   const Program good = EveryOp();
   for (const Task& task : good.tasks) {
     for (size_t use = 0; use < task.uses.size(); ++use) {
-      const Op& op = std::get<Compute>(task.what).op;
+      const Op& op = std::get<Compute>(task.body).op;
       const OperandTrait& trait = *(*TraitsOfOperands(op, task.uses.size()))[use];
       if (std::holds_alternative<Load>(op) || std::holds_alternative<Store>(op)) continue;  // of any type
       Program spoilt = good;
@@ -147,7 +147,7 @@ TEST(CheckTensorTypes, NamesOperandAndTypes) {
   const Program program = EveryOp();
   for (const Task& task : program.tasks) {
     if (Name(task) != "gelu_backward") continue;
-    const Op& op = std::get<Compute>(task.what).op;
+    const Op& op = std::get<Compute>(task.body).op;
     EXPECT_TRUE(CheckTensorTypes(program, task, op, {DType::kF64, DType::kF32}).ok());
     EXPECT_EQ(CheckTensorTypes(program, task, op, {DType::kF64, DType::kBF16}).message(),
               "operand 0 (kept) of f32; expected f64 or bf16");

@@ -96,7 +96,7 @@ TEST(Text, ReadsAsOneLinePerTask) {
 std::string TextWithWindow(const Window& window) {
   Program program = EveryOp();
   for (Task& task : program.tasks) {
-    auto* compute = std::get_if<Compute>(&task.what);
+    auto* compute = std::get_if<Compute>(&task.body);
     if (compute == nullptr) continue;
     if (auto* pool = std::get_if<AvgPoolForward>(&compute->op)) pool->window = window;
   }

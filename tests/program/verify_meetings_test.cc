@@ -103,7 +103,7 @@ const Breakage kData[] = {
      [](Program& p) { Find(p, "copy").waits.clear(); }},
     {"no_wait_carried", "order", "in the step before",
      [](Program& p) {  // of the step scalars, which the update of the step before reads
-       ASSERT_EQ(p.tasks[2].from.layer, "scalars");
+       ASSERT_EQ(p.tasks[2].provenance.layer, "scalars");
        p.tasks[2].waits_previous.clear();
      }},
 };

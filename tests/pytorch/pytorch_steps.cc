@@ -106,8 +106,8 @@ class Network {
   // not: so this makes the input of that loss persistent on each device. Which samples it holds, the labels beside it say.
   absl::Status KeepLogits(const std::string& loss) {
     for (const program::Task& task : program_.tasks) {
-      if (task.from.layer != loss) continue;
-      const auto* compute = std::get_if<program::Compute>(&task.what);
+      if (task.provenance.layer != loss) continue;
+      const auto* compute = std::get_if<program::Compute>(&task.body);
       if (compute == nullptr || !std::holds_alternative<program::SoftmaxCrossEntropyForward>(compute->op)) continue;
       const program::BufferId logits = task.uses[0].buffer, labels = task.uses[1].buffer;
       program_.buffer(program::RootOf(program_, logits)).lifetime = program::Lifetime::kPersistent;

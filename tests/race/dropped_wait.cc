@@ -42,7 +42,7 @@ absl::StatusOr<program::Program> LoweredTwoColumn(program::Mode mode = program::
 bool DropWait(program::Program& program, const std::string& layer, const std::string& task_name,
               const std::string& waits_for) {
   for (program::Task& task : program.tasks) {
-    if (task.device != 0 || task.from.layer != layer || program::Name(task) != task_name) continue;
+    if (task.device != 0 || task.provenance.layer != layer || program::Name(task) != task_name) continue;
     auto drop = [&](auto& waits) {
       auto found = std::find_if(waits.begin(), waits.end(),
                                 [&](program::TaskId id) { return program::Name(program.task(id)) == waits_for; });
@@ -59,11 +59,11 @@ void ListWaits(const program::Program& program) {
   for (const program::Task& task : program.tasks) {
     if (task.device != 0) continue;
     for (program::TaskId id : task.waits) {
-      std::printf("%s %s %s\n", task.from.layer.c_str(), program::Name(task).c_str(),
+      std::printf("%s %s %s\n", task.provenance.layer.c_str(), program::Name(task).c_str(),
                   program::Name(program.task(id)).c_str());
     }
     for (program::TaskId id : task.waits_previous) {
-      std::printf("%s %s %s (previous step)\n", task.from.layer.c_str(), program::Name(task).c_str(),
+      std::printf("%s %s %s (previous step)\n", task.provenance.layer.c_str(), program::Name(task).c_str(),
                   program::Name(program.task(id)).c_str());
     }
   }

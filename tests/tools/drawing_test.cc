@@ -121,7 +121,7 @@ TEST(Drawing, BlocksAreFoldedUnlessTheyAreToBeUnfolded) {
   EXPECT_EQ(unfolded.rows.size(), drawn.graph.nodes.size());
   EXPECT_LT(folded.rows.size(), 26u);
   const DrawnRow& block = RowOf(folded, "layer1.0");
-  EXPECT_EQ(block.what, "block of 12 layers");
+  EXPECT_EQ(block.description, "block of 12 layers");
   EXPECT_EQ(block.cells[0].output, "[2,256,56,56]");
   EXPECT_EQ(RowOf(unfolded, "layer1.0.conv2").cells[1].weights, "[64,64,3,3]");
   int64_t of_folded = 0, of_unfolded = 0;

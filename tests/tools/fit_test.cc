@@ -41,7 +41,7 @@ TEST(FitTo, WhatIsLeftOfAStepIsTheHosts) {
   EXPECT_NEAR(fit->step_sec, 0.006, kExact);
   EXPECT_EQ(fit->kernel_factor, 1);
   EXPECT_EQ(machine.step_sec.value, fit->step_sec);
-  EXPECT_EQ(machine.step_sec.from, engine::Origin::kFitted);
+  EXPECT_EQ(machine.step_sec.origin, engine::Origin::kFitted);
   EXPECT_EQ(machine.fitted_to.model, "lenet");
   EXPECT_EQ(machine.fitted_to.batch, 64);
   EXPECT_EQ(machine.fitted_to.step_sec, 0.010);

@@ -100,7 +100,7 @@ TEST_P(LoadOverlap, TheProgramSaysWhy) {
   for (const program::Task& task : program_.tasks) {
     if (task.lane != program::Lane::kLoad) continue;
     ++loads;
-    EXPECT_TRUE(task.waits.empty() && task.waits_previous.empty()) << task.from.layer;
+    EXPECT_TRUE(task.waits.empty() && task.waits_previous.empty()) << task.provenance.layer;
     EXPECT_EQ(program_.buffer(task.uses[0].buffer).slots, 2);
   }
   EXPECT_EQ(loads, 3 * GetParam().devices) << "images, labels, scalars";

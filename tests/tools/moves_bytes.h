@@ -36,8 +36,8 @@ inline program::RepresentativeProgram MovesBytes(int64_t compute_bytes, int64_t 
 // Memory and links of 1 GB/s, all of it certain.
 inline engine::Machine CertainMachine(int devices) {
   engine::Machine machine = engine::OnASwitch(devices);
-  machine.flops_per_sec.from = machine.memory_bytes_per_sec.from = engine::Origin::kSpec;
-  for (engine::Link& link : machine.links) link.bytes_per_sec.from = engine::Origin::kSpec;
+  machine.flops_per_sec.origin = machine.memory_bytes_per_sec.origin = engine::Origin::kSpec;
+  for (engine::Link& link : machine.links) link.bytes_per_sec.origin = engine::Origin::kSpec;
   return machine;
 }
 

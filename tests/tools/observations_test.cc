@@ -199,7 +199,8 @@ TEST(Observations, SayHowFarTheMiddleHalfOfTheTimesLiesApart) {
     return first.SeenBy(seen);
   };
   for (const engine::OpRate& rate : see(8).Rates()) EXPECT_NEAR(rate.within, std::sqrt(1.2), 2e-3) << rate.op;
-  for (const engine::MeasuredTransfer& transfer : see(8).Transfers()) EXPECT_NEAR(transfer.within, 1, 1e-6) << transfer.what;
+  for (const engine::MeasuredTransfer& transfer : see(8).Transfers())
+    EXPECT_NEAR(transfer.within, 1, 1e-6) << transfer.operation;
   // One step is one time of each kernel on each device, too few where it comes once.
   const std::vector<engine::OpRate> of_one = see(1).Rates();
   EXPECT_TRUE(std::any_of(of_one.begin(), of_one.end(), [](const engine::OpRate& rate) { return rate.within == 0; }));

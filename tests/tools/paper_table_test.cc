@@ -154,7 +154,7 @@ TEST(PaperTable, TheProfileHoldsWhatTheFirstRowFits) {
   ASSERT_TRUE(fit.ok()) << fit.status();
   EXPECT_NEAR(shipped.step_sec.value, fit->step_sec, 1e-3);
   EXPECT_EQ(fit->kernel_factor, 1);
-  EXPECT_EQ(shipped.step_sec.from, engine::Origin::kFitted);
+  EXPECT_EQ(shipped.step_sec.origin, engine::Origin::kFitted);
   EXPECT_EQ(shipped.fitted_to.model, machine.fitted_to.model);
   EXPECT_EQ(shipped.fitted_to.batch, machine.fitted_to.batch);
   EXPECT_NEAR(shipped.fitted_to.step_sec, machine.fitted_to.step_sec, 1e-5);

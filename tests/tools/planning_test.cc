@@ -2,15 +2,19 @@
 #include "tools/planning.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "cpu/about.h"
+#include "engine/machine.h"
+#include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
+#include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
@@ -120,6 +124,43 @@ TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTake) {
     EXPECT_EQ(target.machine.kernels, kernels);
     EXPECT_EQ(TotalBytes((*target.make_backend(1))->MemoryOf(program)), bytes) << kernels;
   }
+}
+
+// Steps that alternate between two lengths: 1.43 and 1.89 ms here.
+constexpr char kAlternates[] = R"({
+  "colonnade_machine": 1, "name": "alternates", "devices": {"name": "g", "count": 16},
+  "memory_bytes": {"value": 1e11, "from": "guess"}, "flops_per_sec": {"value": 9.8e13, "from": "guess"},
+  "memory_bytes_per_sec": {"value": 1.2e11, "from": "guess"}, "launch_sec": {"value": 5e-6, "from": "guess"},
+  "step_sec_per_device": {"value": 8.7e-5, "from": "guess"}, "steps_in_flight": 2,
+  "links": [{"a": "g", "b": "sw", "bytes_per_sec": {"value": 1.6e10, "from": "guess"}, "each": 1, "duplex": "half"},
+            {"a": "sw", "b": "top", "bytes_per_sec": {"value": 1.4e9, "from": "guess"}, "each": 16},
+            {"a": "host", "b": "sw0", "bytes_per_sec": {"value": 4.4e10, "from": "guess"}},
+            {"a": "host", "b": "sw4", "bytes_per_sec": {"value": 4.5e10, "from": "guess"}, "duplex": "half"},
+            {"a": "host", "b": "sw5", "bytes_per_sec": {"value": 1.7e9, "from": "guess"}},
+            {"a": "host", "b": "sw9", "bytes_per_sec": {"value": 8.6e10, "from": "guess"}}],
+  "collectives": "tree"})";
+
+TEST(Simulate, OfStepsThatAlternateTheMeanOfBothIsTheStepAndItsPartsAddUpToIt) {
+  const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(kAlternates);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  const auto plan = partition::NamedPlan("model", graph, {.devices = 16, .global_batch = 96});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto program = partition::Lower(graph, *plan, {.global_batch = 96});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const double of_many = absl::ToDoubleMilliseconds(engine::Simulate(*program, *machine, {.max_steps = 200})->step);
+  bool alternate = false;
+  for (int steps : {8, 9, 10, 11, 12, 13}) {
+    const engine::Simulation simulation = *engine::Simulate(*program, *machine, {.max_steps = steps});
+    EXPECT_NEAR(absl::ToDoubleMilliseconds(simulation.step), of_many, 0.02 * of_many) << steps;
+    const engine::SimulatedDevice& device = simulation.devices[3];
+    const absl::Duration sum = device.compute + device.exposed_communication + device.input_wait + device.idle;
+    EXPECT_NEAR(absl::ToDoubleMilliseconds(sum), absl::ToDoubleMilliseconds(simulation.step), 1e-4) << steps;
+    EXPECT_GE(device.idle, -absl::Nanoseconds(1)) << steps;
+    const engine::Simulation three = *engine::Simulate(*program, *machine, {.max_steps = 3});
+    alternate = alternate || std::abs(absl::ToDoubleMilliseconds(three.step) - of_many) > 0.05 * of_many;
+  }
+  EXPECT_TRUE(alternate) << "the steps of this profile are alike: it shows nothing";
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ BackendMaker Changing(const std::string& name) {
 TEST(RunTransfer, CountsElementsThatAreWrongInEveryCheck) {
   for (const std::string& what : MeasurableTransferNames()) {
     const std::string result = what == "all_reduce" ? "x" : "y";
-    const TransferCase transfer{.what = what, .members = IsBetweenTwo(what) ? 2 : 3, .bytes = 3 << 14};
+    const TransferCase transfer{.operation = what, .members = IsBetweenTwo(what) ? 2 : 3, .bytes = 3 << 14};
     const absl::StatusOr<TransferRun> good = RunTransfer(transfer, {.checks = 3});
     ASSERT_TRUE(good.ok()) << what << ": " << good.status();
     EXPECT_EQ(good->wrong, 0) << what << ": " << good->first_wrong;
@@ -98,21 +98,21 @@ TEST(RunTransfer, CountsElementsThatAreWrongInEveryCheck) {
 
 TEST(RunTransfer, BytesAreThoseThatMove) {
   for (const auto& [asked, moved] : {std::pair{4, 8192}, {12288, 8192}, {20000, 16384}}) {
-    EXPECT_EQ(RunTransfer({.what = "channel_slice", .members = 2, .bytes = asked}, {})->bytes, moved);
+    EXPECT_EQ(RunTransfer({.operation = "channel_slice", .members = 2, .bytes = asked}, {})->bytes, moved);
   }
-  EXPECT_EQ(RunTransfer({.what = "all_reduce", .members = 3, .bytes = 50}, {})->bytes, 48);
-  EXPECT_EQ(RunTransfer({.what = "all_reduce", .members = 3, .bytes = 4}, {})->bytes, 12);
+  EXPECT_EQ(RunTransfer({.operation = "all_reduce", .members = 3, .bytes = 50}, {})->bytes, 48);
+  EXPECT_EQ(RunTransfer({.operation = "all_reduce", .members = 3, .bytes = 4}, {})->bytes, 12);
 }
 
 TEST(RunTransfer, ChecksBothEndsOfAPair) {
   for (const auto& [from, to] : {std::pair(0, 2), std::pair(2, 1)}) {
     const absl::StatusOr<TransferRun> run = RunTransfer(
-        {.what = "exchange", .members = 3, .bytes = 1 << 12, .from = from, .to = to, .one_way = true}, {.checks = 2});
+        {.operation = "exchange", .members = 3, .bytes = 1 << 12, .from = from, .to = to, .one_way = true}, {.checks = 2});
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(run->wrong, 0) << run->first_wrong;
     EXPECT_EQ(run->seconds.size(), 5u);
   }
-  const TransferCase to_1{.what = "exchange", .members = 3, .bytes = 1 << 12, .from = 2, .to = 1, .one_way = true};
+  const TransferCase to_1{.operation = "exchange", .members = 3, .bytes = 1 << 12, .from = 2, .to = 1, .one_way = true};
   EXPECT_EQ(RunTransfer(to_1, {}, Changing("y"))->wrong, 1);
 }
 
@@ -132,8 +132,8 @@ TEST(BusBandwidth, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusFactor("all_gather", 4), 0.75);
   EXPECT_DOUBLE_EQ(BusFactor("reduce_scatter", 8), 0.875);
   EXPECT_DOUBLE_EQ(BusFactor("exchange", 2), 1);
-  EXPECT_EQ(SizeOf({.what = "all_gather", .members = 4}, 100), 400);
-  EXPECT_EQ(SizeOf({.what = "reduce_scatter", .members = 4}, 100), 100);
+  EXPECT_EQ(SizeOf({.operation = "all_gather", .members = 4}, 100), 400);
+  EXPECT_EQ(SizeOf({.operation = "reduce_scatter", .members = 4}, 100), 100);
 }
 
 TEST(ReadTransfers, ReadsWhatBenchTransfersPrints) {
@@ -142,7 +142,7 @@ TEST(ReadTransfers, ReadsWhatBenchTransfersPrints) {
       {"operation": "all_gather", "devices": 4, "size_bytes": 4096, "p50_us": 30, "wrong": null}]})");
   ASSERT_TRUE(transfers.ok()) << transfers.status();
   ASSERT_EQ(transfers->size(), 2u);
-  EXPECT_EQ((*transfers)[0].what, "all_reduce");
+  EXPECT_EQ((*transfers)[0].operation, "all_reduce");
   EXPECT_EQ((*transfers)[0].members, 2);
   EXPECT_EQ((*transfers)[0].bytes, 4096);
   EXPECT_DOUBLE_EQ((*transfers)[0].seconds, 12.5e-6);

@@ -63,7 +63,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
 template <class T, class Change>
 void ForEach(program::Program& program, Change change) {
   for (program::Task& task : program.tasks) {
-    auto* compute = std::get_if<program::Compute>(&task.what);
+    auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr) continue;
     if (auto* op = std::get_if<T>(&compute->op)) change(*op);
   }
@@ -172,7 +172,7 @@ absl::StatusOr<VerifyReport> VerifyStatistics(const Spoil& spoil) {
 // The first update of running statistics on device 2.
 program::BatchNormTrack& TrackOfDeviceTwo(program::Program& program) {
   for (program::Task& task : program.tasks) {
-    auto* compute = std::get_if<program::Compute>(&task.what);
+    auto* compute = std::get_if<program::Compute>(&task.body);
     if (compute == nullptr || task.device != 2) continue;
     if (auto* track = std::get_if<program::BatchNormTrack>(&compute->op)) return *track;
   }
