@@ -56,7 +56,9 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 absl::Status CheckMachine(const Flags& flags) {
   if (flags.machine == "local") return absl::OkStatus();
-  return tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)).status();
+  const absl::Status opened = tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)).status();
+  if (!absl::IsFailedPrecondition(opened)) return opened;
+  return absl::FailedPreconditionError(absl::StrCat("--machine: ", opened.message()));
 }
 
 absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend) {

@@ -44,7 +44,7 @@ constexpr int kUsage = 2, kBadInput = 65, kUnexpected = 1, kOutOfMemory = 12, kW
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
 std::atomic<bool> g_steps_began{false};
-bool g_has_checkpoints = false;  // of a training
+bool g_resumes = false;  // the same command goes on with what is there
 
 int ExitCodeOfStop(int signal, bool resumes) { return signal != SIGINT && resumes ? kSavedForLater : 128 + signal; }
 
@@ -57,10 +57,9 @@ void WriteToStderr(absl::string_view message) {
 void OnStop(int signal) {
   const int error = errno;  // of a call that this interrupts
   if (!g_steps_began) {
-    WriteToStderr(g_has_checkpoints
-                      ? "\ncolonnade: stopped before the first step, as asked; the same command with --resume begins\n"
-                      : "\ncolonnade: stopped before the first step, as asked; nothing was done\n");
-    std::_Exit(ExitCodeOfStop(signal, g_has_checkpoints));
+    WriteToStderr(g_resumes ? "\ncolonnade: stopped before the first step, as asked; the same command goes on\n"
+                            : "\ncolonnade: stopped before the first step, as asked; nothing was done\n");
+    std::_Exit(ExitCodeOfStop(signal, g_resumes));
   }
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
@@ -126,7 +125,7 @@ void TakeConfiguration(const CLI::App& command, Flags& flags) {
 void HandleSignals(const CLI::App& command, const Flags& flags) {
   // The others have nothing to keep: there a signal ends the process.
   if (command.get_name() == "train" || command.get_name() == "eval") {
-    g_has_checkpoints = !flags.checkpoint.empty();
+    g_resumes = flags.resume.has_value();
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
     std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training

@@ -237,6 +237,8 @@ class Training {
   absl::Status Run() {
     std::optional<CountProgress> loading(std::in_place, "loading");
     RETURN_IF_ERROR(Open());
+    // A checkpoint whose reader ends without a word is taken for one that readers die of.
+    if (flags_.resume.has_value()) outcome_.before_steps();
     RETURN_IF_ERROR(BeginState());
     loading.reset();
     SayFirstLines();

@@ -106,7 +106,7 @@ class VerifiedCheckpoint {
   std::map<std::string, std::vector<TensorView>> tensors_;  // by file
 };
 
-// Verifies the checkpoint, and only then restores it. Returns where its run stands: TrainOptions::from of a run that
+// Verifies the checkpoint, and only then restores it. Returns where its run stands: TrainOptions::start of a run that
 // goes on.
 absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded);
 

@@ -163,28 +163,36 @@ using NodeNumbers = std::map<std::string, std::set<int>>;  // of the nodes that 
 
 // Returns the numbers of all nodes, whichever line first leads to them.
 NodeNumbers NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines) {
+  std::map<std::string, std::vector<const LinkLine*>> lines_from;  // those of many links, by kind
   NodeNumbers numbers;
+  std::vector<std::pair<std::string, int>> found;  // of which no line has been followed yet
   const auto add = [&](const std::string& name) {
-    if (const auto numbered = Numbered(name); numbered.has_value()) numbers[numbered->first].insert(numbered->second);
+    auto numbered = Numbered(name);
+    if (!numbered.has_value() || !numbers[numbered->first].insert(numbered->second).second) return;
+    found.push_back(*std::move(numbered));
   };
   for (const std::string& device : machine.devices) add(device);
   for (const LinkLine& line : lines) {
-    if (line.each != 0) continue;
-    add(line.link.a);
-    add(line.link.b);
-  }
-  for (bool grows = true; grows;) {
-    grows = false;
-    for (const LinkLine& line : lines) {
-      if (line.each == 0) continue;
-      const std::set<int> from = numbers[line.link.a];
-      for (int number : from) grows = numbers[line.link.b].insert(number / line.each).second || grows;
+    if (line.each != 0) {
+      lines_from[line.link.a].push_back(&line);
+    } else {
+      add(line.link.a);
+      add(line.link.b);
     }
+  }
+  while (!found.empty()) {
+    const auto [kind, number] = std::move(found.back());
+    found.pop_back();
+    for (const LinkLine* line : lines_from[kind]) add(absl::StrCat(line->link.b, number / line->each));
   }
   return numbers;
 }
 
 void AddLinks(const std::vector<LinkLine>& lines, Machine& machine, absl::Status& status) {
+  if (lines.size() > kMostLinks) {
+    status = absl::InvalidArgumentError(absl::StrFormat("links: expected at most %d, found %d", kMostLinks, lines.size()));
+    return;
+  }
   NodeNumbers numbers = NumbersOf(machine, lines);
   for (const LinkLine& line : lines) {
     const std::set<int>& of_a = numbers[line.link.a];

@@ -88,6 +88,11 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 2: --batch", "many"});
   Write("run.toml", "model = \"lenet\"\ndata = \"digits\"\npad = 10\nlr-policy = \"frob\"\n");
   ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 4: --lr-policy: ", "frob"});
+  Write("machine.toml", "model = \"lenet\"\ndata = \"digits\"\npad = 10\nmachine = \"frob\"\n");
+  ExpectError(absl::StrCat("train --config=", In("machine.toml")), 65,
+              {"machine.toml: line 4: --machine: unknown machine", "frob"});
+  ExpectError("train --model=lenet --data=digits --pad=10 --machine=frob", 2, {"--machine: unknown machine", "frob"});
+  ExpectError(absl::StrCat("train --model=lenet --data=digits --pad=10 --machine=", In("no.json")), 66, {In("no.json")});
   ExpectError(absl::StrCat("train --lr-policy=frab ", Flag()), 2, {"--lr-policy: ", "frab"});
   for (const char* command : {"info ", "bench step ", "bench "}) {
     ExpectError(absl::StrCat(command, Flag()), 2, {"--config: expected one of the sub-commands train, ", ", found "});

@@ -178,6 +178,19 @@ TEST_F(Stop, BeforeTheFirstStepThereIsNothingToShowOrSave) {
   EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
 }
 
+// As where a batch system takes the machine away while data are read.
+TEST_F(Stop, BeforeTheFirstStepARunThatResumesIsToBeRunAgain) {
+  for (const auto& [signal, code] : {std::pair{SIGTERM, 75}, {SIGINT, 130}}) {
+    const pid_t child =
+        Start(absl::StrCat("train --model=alexnet2012 --width=0.4 --batch=64 --resume --checkpoint=", In("run")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ::kill(child, signal);
+    const Result r = Wait(child);
+    if (r.err.empty()) GTEST_SKIP() << "the signal came before the command had begun";
+    EXPECT_EQ(r.code, code) << r.err;
+  }
+}
+
 TEST_F(Stop, AStoppedEvalShowsWhatItHasTestedOrNothing) {
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --steps=1 --save=", In("w.safetensors"))).code, 0);
   const pid_t child = Start(absl::StrCat(

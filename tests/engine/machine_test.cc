@@ -414,6 +414,16 @@ TEST(MachineFromJson, LinksThatAreGivenOnceForManyAreTheSameInAnyOrder) {
   }
 }
 
+TEST(MachineFromJson, NodesWhoseNameHasADigitBeforeTheirNumberAreOfTheLongerNumber) {
+  const std::string json =
+      absl::StrReplaceAll(kCluster, {{R"("b": "node", "each": 8)", R"("b": "node1", "each": 8)"}, {"1024", "16"}});
+  const absl::StatusOr<Machine> machine = MachineFromJson(json);  // node10 and node11
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  ASSERT_EQ(machine->links.size(), 16u + 2 + 1);
+  EXPECT_EQ(machine->links[17].a, "node11");
+  EXPECT_EQ(machine->links[17].b, "rack0");
+}
+
 TEST(MachineFromJson, NodesThatAreGivenOnceForManyMustBeThere) {
   const auto error = [](const std::string& from, const std::string& to) {
     return std::string(MachineFromJson(absl::StrReplaceAll(kCluster, {{from, to}})).status().message());
