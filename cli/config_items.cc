@@ -1,6 +1,7 @@
 #include "cli/config_items.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -76,6 +77,43 @@ std::optional<std::string> WordOf(const toml::node& value) {
   return std::nullopt;
 }
 
+// Returns what follows the text in quotes with which `toml` begins; empty where it does not end.
+absl::string_view BehindText(absl::string_view toml) {
+  const char quote = toml[0];
+  const std::string three(3, quote), end = absl::StartsWith(toml, three) ? three : three.substr(0, 1);
+  toml.remove_prefix(end.size());
+  while (!toml.empty()) {
+    if (absl::ConsumePrefix(&toml, end)) {
+      for (int more = 0; end == three && more < 2 && absl::StartsWith(toml, three.substr(0, 1)); ++more)
+        toml.remove_prefix(1);
+      return toml;
+    }
+    if (toml[0] == '\n' && end != three) return "";
+    toml.remove_prefix(quote == '"' && toml[0] == '\\' && toml.size() > 1 ? 2 : 1);
+  }
+  return toml;
+}
+
+// Returns the line of the first letter beyond ASCII that stands neither in quotes nor in a comment, where TOML has none; 0
+// if there is no such letter. What toml++ 3.3 does with one is undefined.
+int64_t LineOfStrayLetter(absl::string_view text) {
+  absl::string_view rest = text;
+  (void)absl::ConsumePrefix(&rest, "\xEF\xBB\xBF");
+  while (!rest.empty()) {
+    if (!absl::ascii_isascii(static_cast<unsigned char>(rest[0]))) {
+      return 1 + std::count(text.begin(), text.end() - static_cast<int64_t>(rest.size()), '\n');
+    }
+    if (rest[0] == '"' || rest[0] == '\'') {
+      rest = BehindText(rest);
+    } else if (rest[0] == '#') {
+      rest.remove_prefix(std::min(rest.find('\n'), rest.size()));
+    } else {
+      rest.remove_prefix(1);
+    }
+  }
+  return 0;
+}
+
 // Collects the flags of a TOML file.
 class TomlReader {
  public:
@@ -83,6 +121,10 @@ class TomlReader {
 
   // Returns them in the order of their lines.
   absl::StatusOr<std::vector<ConfigItem>> Read(const std::string& text) {
+    if (const int64_t line = LineOfStrayLetter(text); line > 0) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: line %d: expected TOML, with text in quotes, found letters beyond ASCII outside", file_, line));
+    }
     const toml::parse_result parsed = toml::parse(text);
     if (!parsed) {
       const std::string fault(parsed.error().description());
@@ -149,8 +191,10 @@ absl::StatusOr<std::vector<ConfigItem>> ReadConfig(const std::string& text, cons
 }
 
 std::string TomlOf(const std::string& value, bool is_number) {
-  const toml::parse_result bare = toml::parse(absl::StrCat("x = ", value));
-  if (is_number && bare && bare["x"].is_number()) return AsToml(*bare["x"].node());
+  if (is_number && LineOfStrayLetter(value) == 0) {
+    const toml::parse_result bare = toml::parse(absl::StrCat("x = ", value));
+    if (bare && bare["x"].is_number()) return AsToml(*bare["x"].node());
+  }
   if (value == "true" || value == "false") return value;
   return AsToml(toml::value<std::string>(value));
 }

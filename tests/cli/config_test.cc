@@ -37,7 +37,8 @@ class Config : public Command {
 
 TEST_F(Config, GivesFlagsAndTheCommandLineWins) {
   Write("run.toml",
-        "# a comment\nmodel = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nsteps = 3\njson = true\nmean = [0.25]\n"
+        "\xEF\xBB\xBF# a comment: ü 'ü\nmodel = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nsteps = 3\njson = "
+        "true\nmean = [0.25]\n"
         "[train]  # alone\nbatch = 0x20\n[eval]\nbatch = 16\n");
   const json found = Train(Flag());
   const json same = Train("--model=two_column --data=digits --width=0.25 --steps=3 --json --mean=0.25 --batch=32");
@@ -74,6 +75,10 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"mean = [0.5, [0.5]]\n", {"run.toml: line 1: ", "expected text, a number", "\"mean\""}},
       {"[train.eval]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train.eval\""}},
       {"[[train]]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"[[train]]\""}},
+      {"lr = 1\nmodel = ünet\n", {"run.toml: line 2: ", "text in quotes", "beyond ASCII"}},
+      {"# ü\nsave = \"ü\\\"ü\" ü\n", {"run.toml: line 2: ", "beyond ASCII"}},
+      {"save = \"\"\"ü\n\"ü\"\"\"\"ü\n", {"run.toml: line 2: ", "beyond ASCII"}},
+      {"save = 'ü\\'ü\n", {"run.toml: line 1: ", "beyond ASCII"}},
       {"[info]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"info\""}},
       {"lr = 1\n[eval]\nlr = 3\n", {"run.toml: line 3: ", "the names of flags of eval", "\"lr\""}},
       {"json = 3\n", {"run.toml: line 1: ", "true or false", "\"json\"", "3"}},
