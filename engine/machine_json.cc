@@ -1,3 +1,5 @@
+// Profiles as JSON: a reader for each part of a file, what must hold of the whole, and a writer for each part. They stand in
+// one file since what is read, what is checked and what is written of a field change together.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

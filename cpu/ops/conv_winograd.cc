@@ -1,3 +1,5 @@
+// Longer than most sources: convolution and weight gradient share tiles, groups and the choice of products, and their
+// kernels are compiled together.
 #include "cpu/ops/conv_winograd.h"
 
 #include <algorithm>

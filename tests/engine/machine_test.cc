@@ -1,4 +1,5 @@
 // Machine profiles: what is refused, with which message, and what comes back as it was written.
+// One file for all fields, so that one sees which is never refused.
 #include "engine/machine.h"
 
 #include <algorithm>
