@@ -24,20 +24,44 @@ namespace colonnade::partition {
 
 using ValueId = program::StrongId<struct ValueTag>;
 
+// What a value is outside of the actions that make and read it.
+struct Intermediate {};  // nothing
+struct HostInputPart {   // is loaded from there
+  int input = 0;         // program::HostInput
+  int64_t first_sample = 0;
+};
+struct TrainedParameter {
+  int index = 0;  // in Lowering::parameters
+};
+struct ParameterGradient {
+  int parameter = 0;  // index in Lowering::parameters
+};
+struct StateTensor {
+  int index = 0;  // in Lowering::state
+};
+struct LossMetrics {  // the host gets them
+  int node = 0;       // of the loss
+};
+using ValueRole = std::variant<Intermediate, HostInputPart, TrainedParameter, ParameterGradient, StateTensor, LossMetrics>;
+
 struct Value {
   std::string name;
   program::Shape shape;                 // global
   TensorPlacement placement;            // empty before ExpandShards
   std::optional<program::DType> dtype;  // before ChoosePrecision only values with a type of their own have it, as labels do
   bool in_master_type = false;          // f32 or f64, also where activations are bf16
-  int host_input = -1;                  // program::HostInput that it is loaded from, or −1
-  int64_t first_sample = 0;             // of the host's input
-  int parameter = -1;                   // index of the parameter that it is, or whose gradient it is, or −1
-  bool is_gradient = false;             // of the parameter
-  int state = -1;                       // index of the state that it is, or −1
-  bool is_frozen = false;               // that state is a parameter that is not trained
-  int metrics_of = -1;                  // node of the loss whose metrics it is, which the host gets, or −1
-  ValueId in_place_of;                  // the value whose buffers this one takes over
+  ValueRole role;
+  ValueId in_place_of;  // the value whose buffers this one takes over
+
+  template <class Role>
+  bool Is() const {
+    return std::holds_alternative<Role>(role);
+  }
+  // Returns the role, or null where the value has another.
+  template <class Role>
+  const Role* As() const {
+    return std::get_if<Role>(&role);
+  }
 };
 
 struct ActionOperand {

@@ -58,13 +58,13 @@ class MadeParts {
 static_assert(kMostTransferParts <= 64);
 
 bool IsThereFromTheBeginning(const Value& value) {
-  return value.host_input >= 0 || value.state >= 0 || (value.parameter >= 0 && !value.is_gradient);
+  return value.Is<HostInputPart>() || value.Is<StateTensor>() || value.Is<TrainedParameter>();
 }
 
 // A rounded copy is made before, and keeps what it was made of.
 bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<BucketProgress>& progress) {
-  const int parameter = id.valid() ? lowering.value(id).parameter : -1;
-  const int bucket = parameter >= 0 ? lowering.parameters[parameter].bucket : -1;
+  const auto* parameter = id.valid() ? lowering.value(id).As<TrainedParameter>() : nullptr;
+  const int bucket = parameter != nullptr ? lowering.parameters[parameter->index].bucket : -1;
   return bucket >= 0 && progress[bucket].stage >= BucketStage::kUpdated;
 }
 

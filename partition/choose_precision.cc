@@ -15,6 +15,12 @@ ValueId AddRounded(Lowering& lowering, ValueId id) {
                             .placement = master.placement});
 }
 
+// Whether a value is a parameter, be its layer frozen or not.
+bool IsParameter(const Lowering& lowering, const Value& value) {
+  const auto* state = value.As<StateTensor>();
+  return value.Is<TrainedParameter>() || (state != nullptr && lowering.state[state->index].is_frozen);
+}
+
 // Rounds each parameter before its first reader, for all of them.
 void RoundParameters(Lowering& lowering) {
   absl::flat_hash_map<ValueId, ValueId> rounded;
@@ -23,8 +29,7 @@ void RoundParameters(Lowering& lowering) {
     const layers::Stage* stage = lowering.StageOf(action);
     for (ActionOperand& operand : action.inputs) {
       if (stage != nullptr && stage->reads_masters) break;
-      if (!operand.value.valid()) continue;
-      if (lowering.value(operand.value).parameter < 0 && !lowering.value(operand.value).is_frozen) continue;
+      if (!operand.value.valid() || !IsParameter(lowering, lowering.value(operand.value))) continue;
       ValueId& copy = rounded[operand.value];
       if (!copy.valid()) {
         copy = AddRounded(lowering, operand.value);

@@ -37,13 +37,14 @@ void AddLoad(Emission& e, int position, int input, BufferId loaded, program::Reg
 // Whole samples, which lie in one range of the host's memory.
 BufferId AddLoaded(Emission& e, const Action& action, int position, std::string name, const Samples& samples) {
   const Value& value = e.lowering.value(action.outputs[0]);
-  program::Input& input = e.inputs[value.host_input];
+  const auto& part = std::get<HostInputPart>(value.role);
+  const program::Input& input = e.inputs[part.input];
   program::Region box = program::Region::Whole(input.shape);
   box.size[0] = samples.count;
-  box.offset[0] = value.first_sample + samples.first;
+  box.offset[0] = part.first_sample + samples.first;
   const BufferId loaded =
       e.builder.program().AddLoaded(e.builder.device_at(position), std::move(name), input.host_dtype, box.size);
-  AddLoad(e, position, value.host_input, loaded, std::move(box), action.provenance);
+  AddLoad(e, position, part.input, loaded, std::move(box), action.provenance);
   return loaded;
 }
 
@@ -111,11 +112,12 @@ void AddScalars(Emission& e, int position) {
 // What the host gives is copied as it is, while the step before computes; images then become what the network reads.
 void Emit(Emission& e, const Action& action, const LoadInput&) {
   const Value& value = e.lowering.value(action.outputs[0]);
+  const int input = std::get<HostInputPart>(value.role).input;
   for (int p : e.builder.positions()) {
     const std::vector<Samples> held = SamplesOn(e.builder.mesh(), value.placement, value.shape[0], p);
     int64_t row = 0;
     for (const Samples& samples : held) {
-      if (value.host_input == program::HostInput::kImages) {
+      if (input == program::HostInput::kImages) {
         LoadImages(e, action, p, samples, row);
       } else {
         LoadLabels(e, action, p, samples, held.size() == 1 ? std::nullopt : std::optional(row));

@@ -78,8 +78,9 @@ void AddParameters(Emission& e) {
 // From the first position: all have the sums.
 void Emit(Emission& e, const Action& action, const ReportMetrics&) {
   const ValueId id = action.inputs[0].value;
+  const int loss = std::get<LossMetrics>(e.lowering.value(id).role).node;
   Output output{.kind = Output::Kind::kMetrics,
-                .name = MetricsName(e.lowering.graph, e.lowering.value(id).metrics_of),
+                .name = MetricsName(e.lowering.graph, loss),
                 .layer = action.provenance.layer,
                 .shape = e.lowering.value(id).shape};
   output.pieces = {{e.values.At(id, 0), Region::Whole(output.shape)}};

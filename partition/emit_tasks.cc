@@ -23,18 +23,24 @@ void AddScalarsAndFlags(Emission& e) {
   }
 }
 
+// Gives a value the memory of a parameter in one of the buffers of its bucket.
+void PlaceInBucket(Emission& e, ValueId id, int parameter, ByPosition BucketBuffers::*buffers) {
+  const ShardedParameter& of = e.lowering.parameters[parameter];
+  const ByPosition& whole = e.buckets[of.bucket].*buffers;
+  for (int p : e.builder.positions()) e.values.Place(id, p, e.builder.MemberOf(whole[p], of.member));
+}
+
 // Gives values that are state, parameters or gradients of these the memory that they have.
 void PlaceWhatIsThere(Emission& e) {
   for (size_t v = 0; v < e.lowering.values.size(); ++v) {
     const Value& value = e.lowering.values[v];
     const ValueId id{static_cast<int32_t>(v)};
-    if (value.state >= 0) e.values.Place(id, e.state[value.state]);
-    if (value.parameter < 0) continue;
-    const ShardedParameter& parameter = e.lowering.parameters[value.parameter];
-    const BucketBuffers& bucket = e.buckets[parameter.bucket];
-    for (int p : e.builder.positions()) {
-      const program::BufferId of = (value.is_gradient ? bucket.gradients : bucket.weights)[p];
-      e.values.Place(id, p, e.builder.MemberOf(of, parameter.member));
+    if (const auto* state = value.As<StateTensor>()) e.values.Place(id, e.state[state->index]);
+    if (const auto* parameter = value.As<TrainedParameter>()) {
+      PlaceInBucket(e, id, parameter->index, &BucketBuffers::weights);
+    }
+    if (const auto* gradient = value.As<ParameterGradient>()) {
+      PlaceInBucket(e, id, gradient->parameter, &BucketBuffers::gradients);
     }
   }
 }

@@ -113,8 +113,8 @@ void PlaceParametersAndState(Lowering& lowering) {
     s.placement = (s.is_frozen ? sharding.parameters : sharding.state)[s.index];
   }
   for (Value& value : lowering.values) {
-    if (value.state >= 0) value.placement = lowering.state[value.state].placement;
-    if (value.parameter >= 0 && !value.is_gradient) value.placement = lowering.parameters[value.parameter].placement;
+    if (const auto* state = value.As<StateTensor>()) value.placement = lowering.state[state->index].placement;
+    if (const auto* p = value.As<TrainedParameter>()) value.placement = lowering.parameters[p->index].placement;
   }
 }
 
@@ -132,7 +132,7 @@ absl::Status ExpandShards(Lowering& lowering) {
   lowering.actions = std::move(actions);
   PlaceParametersAndState(lowering);
   for (const Value& value : lowering.values) {
-    if (value.placement.empty() && value.host_input < 0) {
+    if (value.placement.empty() && !value.Is<HostInputPart>()) {
       return absl::InternalError(absl::StrCat("ExpandShards: value ", value.name, " has no placement"));
     }
   }

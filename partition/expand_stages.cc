@@ -71,12 +71,14 @@ class Expander {
         const int index = static_cast<int>(lowering_.state.size());
         lowering_.state.push_back({.spec = specs[p], .node = i, .index = p, .is_frozen = true});
         nodes_[i].parameters.push_back(lowering_.AddValue(
-            {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .state = index, .is_frozen = true}));
+            {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .role = StateTensor{index}}));
         continue;
       }
       lowering_.parameters.push_back({.spec = specs[p], .node = i, .index = p});
-      nodes_[i].parameters.push_back(lowering_.AddValue(
-          {.name = specs[p].name, .shape = specs[p].shape, .in_master_type = true, .parameter = LastParameter()}));
+      nodes_[i].parameters.push_back(lowering_.AddValue({.name = specs[p].name,
+                                                         .shape = specs[p].shape,
+                                                         .in_master_type = true,
+                                                         .role = TrainedParameter{LastParameter()}}));
     }
   }
   void AddState(int i) {
@@ -84,8 +86,10 @@ class Expander {
       const int index = static_cast<int>(lowering_.state.size()), of_node = static_cast<int>(nodes_[i].state.size());
       lowering_.state.push_back({.spec = spec, .node = i, .index = of_node});
       lowering_.state.back().spec.name = absl::StrCat(graph_.nodes[i].name, ".", spec.name);
-      nodes_[i].state.push_back(lowering_.AddValue(
-          {.name = lowering_.state.back().spec.name, .shape = spec.shape, .in_master_type = true, .state = index}));
+      nodes_[i].state.push_back(lowering_.AddValue({.name = lowering_.state.back().spec.name,
+                                                    .shape = spec.shape,
+                                                    .in_master_type = true,
+                                                    .role = StateTensor{index}}));
     }
   }
   int LastParameter() const { return static_cast<int>(lowering_.parameters.size()) - 1; }
@@ -109,8 +113,7 @@ class Expander {
       labels_.push_back(lowering_.AddValue({.name = OfMicroBatch("labels"),
                                             .shape = {n_},
                                             .dtype = program::DType::kI32,
-                                            .host_input = program::HostInput::kLabels,
-                                            .first_sample = micro_batch_ * n_}));
+                                            .role = HostInputPart{program::HostInput::kLabels, micro_batch_ * n_}}));
       count.inputs.push_back({labels_.back(), {}});
     }
     if (!lowering_.train()) return;
@@ -120,14 +123,12 @@ class Expander {
   }
 
   void AddInputs() {
-    const int64_t first_sample = micro_batch_ * n_;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
       nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[i].name),
                                         .shape = shape,
-                                        .host_input = program::HostInput::kImages,
-                                        .first_sample = first_sample});
+                                        .role = HostInputPart{program::HostInput::kImages, micro_batch_ * n_}});
     }
   }
 
@@ -231,17 +232,16 @@ class Expander {
       const bool is_last = micro_batch_ + 1 == micro_batches_;
       sum = micro_batch_ == 0
                 ? made[k]
-                : SumOf(sum, made[k], is_last ? GradientOfParameter(i, slot.index) : NextSum(made[k]), i, Pass::kBackward);
+                : SumOf(sum, made[k], is_last ? ParameterGradientOf(i, slot.index) : NextSum(made[k]), i, Pass::kBackward);
     }
   }
 
-  Value GradientOfParameter(int i, int index) const {
-    const int parameter = lowering_.value(nodes_[i].parameters[index]).parameter;
+  Value ParameterGradientOf(int i, int index) const {
+    const int parameter = std::get<TrainedParameter>(lowering_.value(nodes_[i].parameters[index]).role).index;
     return {.name = absl::StrCat(lowering_.parameters[parameter].spec.name, ".gradient"),
             .shape = lowering_.parameters[parameter].spec.shape,
             .in_master_type = true,
-            .parameter = parameter,
-            .is_gradient = true};
+            .role = ParameterGradient{parameter}};
   }
 
   void Run(int i, int s, Pass pass) {
@@ -302,7 +302,7 @@ class Expander {
         return dx;
       }
       case Slot::Kind::kParameter: {
-        if (!IsFrozen(i) && micro_batches_ == 1) return lowering_.AddValue(GradientOfParameter(i, slot.index));
+        if (!IsFrozen(i) && micro_batches_ == 1) return lowering_.AddValue(ParameterGradientOf(i, slot.index));
         return lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.parameters[slot.index].name, ".gradient")),
                                    .shape = shape,
                                    .in_master_type = true});
@@ -325,8 +325,10 @@ class Expander {
   }
 
   ValueId Metrics(int i, const program::Shape& shape) {
-    return lowering_.AddValue(
-        {.name = OfMicroBatch(MetricsName(graph_, i)), .shape = shape, .dtype = program::DType::kF64, .metrics_of = i});
+    return lowering_.AddValue({.name = OfMicroBatch(MetricsName(graph_, i)),
+                               .shape = shape,
+                               .dtype = program::DType::kF64,
+                               .role = LossMetrics{i}});
   }
 
   // The metrics of a loss, of all micro-batches, once nothing else is left to do.

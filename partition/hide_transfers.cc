@@ -12,13 +12,13 @@ namespace {
 bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action) {
   if (!std::holds_alternative<RunStage>(action.body) || WritesNothing(action)) return false;
   return std::all_of(action.outputs.begin(), action.outputs.end(),
-                     [&](ValueId value) { return !value.valid() || lowering.value(value).is_gradient; });
+                     [&](ValueId value) { return !value.valid() || lowering.value(value).Is<ParameterGradient>(); });
 }
 
 // Metrics move for the host alone.
 bool IsTransfer(const Lowering& lowering, const Action& action) {
   const auto* reshard = std::get_if<Reshard>(&action.body);
-  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && lowering.value(action.outputs[0]).metrics_of < 0;
+  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && !lowering.value(action.outputs[0]).Is<LossMetrics>();
 }
 
 bool Reads(const Action& action, ValueId value) {

@@ -16,7 +16,8 @@ using program::Pass;
 std::vector<int> GradientsMadeBy(const Lowering& lowering, const Action& action) {
   std::vector<int> made;
   for (ValueId output : action.outputs) {
-    if (output.valid() && lowering.value(output).is_gradient) made.push_back(lowering.value(output).parameter);
+    const auto* gradient = output.valid() ? lowering.value(output).As<ParameterGradient>() : nullptr;
+    if (gradient != nullptr) made.push_back(gradient->parameter);
   }
   return made;
 }
@@ -48,8 +49,8 @@ std::vector<size_t> LastReaders(const Lowering& lowering) {
   std::vector<size_t> last(lowering.buckets.size(), 0);
   for (size_t i = 0; i < lowering.actions.size(); ++i) {
     for (const ActionOperand& operand : lowering.actions[i].inputs) {
-      if (!operand.value.valid() || lowering.value(operand.value).parameter < 0) continue;
-      last[lowering.parameters[lowering.value(operand.value).parameter].bucket] = i;
+      const auto* parameter = operand.value.valid() ? lowering.value(operand.value).As<TrainedParameter>() : nullptr;
+      if (parameter != nullptr) last[lowering.parameters[parameter->index].bucket] = i;
     }
   }
   return last;

@@ -46,7 +46,7 @@ class Resharder {
   ValueId Provide(ValueId value, const TensorPlacement& needed, const program::Provenance& from) {
     const std::pair<ValueId, TensorPlacement> key(value, needed);
     if (auto provided = provided_.find(key); provided != provided_.end()) return provided->second;
-    const ValueId result = lowering_.value(value).host_input >= 0 ? Load(value, needed) : Reshape(value, needed, from);
+    const ValueId result = lowering_.value(value).Is<HostInputPart>() ? Load(value, needed) : Reshape(value, needed, from);
     provided_[key] = result;
     return result;
   }

@@ -93,7 +93,7 @@ class Orderer {
   // No device waits for metrics: they go behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
     if (std::holds_alternative<ReportMetrics>(action.body)) return true;
-    return std::holds_alternative<Reshard>(action.body) && lowering_.value(action.outputs[0]).metrics_of >= 0;
+    return std::holds_alternative<Reshard>(action.body) && lowering_.value(action.outputs[0]).Is<LossMetrics>();
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -161,7 +161,7 @@ class Orderer {
     if (stage != nullptr && !stage->emit) return 0;
     int64_t picoseconds = 0;
     for (ValueId output : action.outputs) {
-      if (output.valid() && !lowering_.value(output).is_gradient) {
+      if (output.valid() && !lowering_.value(output).Is<ParameterGradient>()) {
         picoseconds += 2 * ValueBytes(output) * kPicosecondsPerMemoryByte;
       }
     }

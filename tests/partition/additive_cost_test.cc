@@ -62,7 +62,7 @@ double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int
     const auto* reshard = std::get_if<Reshard>(&action.body);
     if (reshard == nullptr || !CollectiveOf(reshard->entry.kind)) continue;
     const Value& value = c.lowering.value(action.inputs[0].value);
-    if (value.metrics_of >= 0 || value.name.starts_with("label_count")) continue;
+    if (value.Is<LossMetrics>() || value.name.starts_with("label_count")) continue;
     const program::Region local = RegionOn(plan.mesh, value.placement, value.shape, 0);
     seconds += cost.transfer(*CollectiveOf(reshard->entry.kind),
                              static_cast<int>(ReshardGroup(plan.mesh, reshard->entry, 0).size()),

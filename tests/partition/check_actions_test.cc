@@ -23,7 +23,7 @@ struct CheckCase : LoweringCase {
   ValueId AddParameter() {
     lowering.parameters.push_back({.spec = {.name = "w", .shape = {6, 4}}, .bucket = 0});
     const ValueId w = Add("w", {6, 4});
-    lowering.values[w.value].parameter = 0;
+    lowering.values[w.value].role = TrainedParameter{0};
     return w;
   }
   std::string Problem() const { return std::string(CheckActions(lowering, "the test").message()); }
@@ -67,7 +67,7 @@ TEST(CheckActions, AParameterIsThereFromTheBeginningAndItsGradientIsNot) {
   const ValueId w = c.AddParameter();
   c.ForwardOf("fc1", {{layers::Parameter(0), w}});
   EXPECT_EQ(c.Problem(), "");
-  c.lowering.values[w.value].is_gradient = true;
+  c.lowering.values[w.value].role = ParameterGradient{0};
   EXPECT_THAT(c.Problem(), HasSubstr("layer fc1 reads w before it is made"));
 }
 

@@ -57,7 +57,7 @@ struct ReshardCase : LoweringCase {
     for (Value& value : lowering.values) value.dtype = dtype;
     if (entry.kind == ReshardKind::kAllReduce) lowering.values[y.value].in_place_of = x;
     // No action makes x here: a load stands in for it.
-    lowering.values[x.value].host_input = 0;
+    lowering.values[x.value].role = HostInputPart{};
     Act(LoadInput{}, "images", program::Pass::kInput, {}, {x});
     Act(Reshard{entry}, "fc1", program::Pass::kForward, {{x, from}}, {y});
   }

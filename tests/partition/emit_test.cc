@@ -199,7 +199,7 @@ TEST(EmitBuckets, KernelsReadParametersRoundedToTheirType) {
   BucketCase c(Reduction::kAllReduce, {.global_batch = 8, .dtype = program::DType::kBF16});
   c.lowering.actions.clear();
   const ValueId x = c.Add("x", {8, 4}, {kS0, kR}), y = c.Add("y", {8, 6}, {kS0, kR});
-  c.lowering.values[x.value].host_input = 0;
+  c.lowering.values[x.value].role = HostInputPart{};
   c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
   std::vector<SlotValue> of_fc1 = {{X(), x, {kS0, kR}}, {Y(), y}};
   for (const SlotValue& master : c.ParametersOf("fc1", /*gradients=*/false)) {
@@ -226,7 +226,7 @@ TEST(EmitBuckets, StagesReadParametersAndMakeGradientsInTheirBuckets) {
   c.lowering.actions.clear();
   const ValueId x = c.Add("x", {8, 4}, {kS0, kR}), dy = c.Add("dy", {8, 6}, {kS0, kR});
   for (ValueId given : {x, dy}) {
-    c.lowering.values[given.value].host_input = 0;
+    c.lowering.values[given.value].role = HostInputPart{};
     c.Act(LoadInput{}, "images", Pass::kInput, {}, {given});
   }
   std::vector<SlotValue> to_weights = {{X(), x, {kS0, kR}}, {D(Y()), dy, {kS0, kR}}};
@@ -261,7 +261,7 @@ TEST(EmitStages, OperandsAreOfTheDevicesPlaceInTheWhole) {
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"dropout", {kBatch, kGroup}}}));
   const ValueId x = c.Add("x", {8, 4}, {kS0, kS1}), y = c.Add("y", {8, 4}, {kS0, kS1});
   for (Value& value : c.lowering.values) value.dtype = program::DType::kF32;
-  c.lowering.values[x.value].host_input = 0;
+  c.lowering.values[x.value].role = HostInputPart{};
   c.Act(LoadInput{}, "images", Pass::kInput, {}, {x});
   c.ForwardOf("dropout", {{X(), x, {kS0, kS1}}, {Y(), y}});
   const Program program = Emitted(c);

@@ -27,7 +27,7 @@ TEST(ExpandShards, OperandsLieAsTheLayerNeedsThemAndResultsAsItMakesThem) {
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"fc1", {kBatch, kColumn}}, {"relu", {kBatch, kGroup}}}));
   const ValueId x = c.Add("x", {8, 4}), y = c.Add("y", {8, 6}), r = c.Add("r", {8, 6}), dr = c.Add("dr", {8, 6}),
                 dy = c.Add("dy", {8, 6}), dx = c.Add("dx", {8, 4});
-  c.lowering.values[x.value].host_input = c.lowering.values[dr.value].host_input = 0;
+  c.lowering.values[x.value].role = c.lowering.values[dr.value].role = HostInputPart{};
   c.ForwardOf("fc1", {{X(), x}, {Y(), y}});
   c.ForwardOf("relu", {{X(), y}, {Y(), r}});
   c.BackwardOf("relu", {{Y(), r}, {D(Y()), dr}, {D(X()), dy}});
@@ -49,7 +49,7 @@ TEST(ExpandShards, ARowLayersSumIsMadePartialAndNeededWholeWhereItsBiasIsAdded) 
   const layers::Slot sum = layers::Inner();
   const ValueId x = c.Add("x", {8, 6}), z = c.Add("z", {8, 4}), y = c.Add("y", {8, 4}), dy = c.Add("dy", {8, 4}),
                 dx = c.Add("dx", {8, 6});
-  c.lowering.values[x.value].host_input = c.lowering.values[dy.value].host_input = 0;
+  c.lowering.values[x.value].role = c.lowering.values[dy.value].role = HostInputPart{};
   c.ForwardOf("fc2", {{X(), x}, {sum, z}});
   c.ForwardOf("fc2", {{sum, z}, {Y(), y}});
   c.BackwardOf("fc2", {{D(Y()), dy}});
@@ -71,7 +71,7 @@ TEST(ExpandShards, ParametersAndTheirGradientsArePlacedAsValues) {
   ASSERT_TRUE(ExpandShards(c.lowering).ok());
   std::vector<std::string> placed;
   for (const Value& value : c.lowering.values) {
-    if (value.parameter >= 0) placed.push_back(absl::StrCat(value.name, " ", Letters(value.placement)));
+    if (IsOfParameter(value)) placed.push_back(absl::StrCat(value.name, " ", Letters(value.placement)));
   }
   EXPECT_THAT(placed, ::testing::UnorderedElementsAre("fc1.weight R,S0", "fc1.bias R,S0", "fc2.weight R,S1", "fc2.bias R,R",
                                                       "fc1.weight.gradient P,S0", "fc1.bias.gradient P,S0",
@@ -80,7 +80,7 @@ TEST(ExpandShards, ParametersAndTheirGradientsArePlacedAsValues) {
   for (const Action& action : c.lowering.actions) {
     for (const ActionOperand& operand : action.inputs) {
       const Value& value = c.lowering.value(operand.value);
-      if (value.parameter < 0) continue;
+      if (!IsOfParameter(value)) continue;
       EXPECT_EQ(operand.needed, value.placement) << value.name;
       ++reads;
     }
@@ -105,7 +105,7 @@ TEST(ExpandShards, LabelsLieAsTheBatchOfTheLogitsAndSumsAsTheGradient) {
   LoweringCase c(graph, PlanOf(graph, 2, 2, {kBatch, kReplicate}, {{"relu", {kBatch, kGroup}}}));
   const ValueId logits = c.Add("logits", {8, 4}), labels = c.Add("labels", {8}), a = c.Add("a", {8, 6}),
                 sum = c.Add("sum", {8, 6}), d_logits = c.Add("d_logits", {8, 4});
-  for (ValueId given : {logits, labels, a}) c.lowering.values[given.value].host_input = 0;
+  for (ValueId given : {logits, labels, a}) c.lowering.values[given.value].role = HostInputPart{};
   c.BackwardOf("loss", {{X(1), labels}, {D(X()), d_logits}});
   c.ForwardOf("loss", {{X(), logits}, {X(1), labels}});
   c.Act(SumGradients{c.Node("relu")}, "relu", program::Pass::kBackward, {{a, {}}, {a, {}}}, {sum});
@@ -122,7 +122,7 @@ struct FourReaders : LoweringCase {
     std::vector<ActionOperand> contributions;
     for (const char* layer : {"a", "b", "c", "d"}) {
       const ValueId dy = Add(absl::StrCat("dy_", layer), {8, 6}), dx = Add(absl::StrCat("dx_", layer), {8, 6});
-      lowering.values[dy.value].host_input = 0;
+      lowering.values[dy.value].role = HostInputPart{};
       BackwardOf(layer, {{D(Y()), dy}, {D(X()), dx}});
       contributions.push_back({dx, {}});
     }

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 std::vector<std::string> ParametersOf(const Lowering& lowering, const Action& action) {
   std::vector<std::string> names;
   const auto add = [&](ValueId id) {
-    if (id.valid() && lowering.value(id).parameter >= 0) names.push_back(lowering.value(id).name);
+    if (id.valid() && IsOfParameter(lowering.value(id))) names.push_back(lowering.value(id).name);
   };
   for (const ActionOperand& operand : action.inputs) add(operand.value);
   for (ValueId output : action.outputs) add(output);
@@ -75,10 +75,12 @@ TEST(ExpandStages, ParametersAndTheirGradientsAreValues) {
     parameters.push_back(absl::StrCat(p.spec.name, " ", p.node, " ", p.index));
   }
   for (const Value& value : c.lowering.values) {
-    if (value.parameter < 0) continue;
-    values.push_back(absl::StrCat(value.name, " ", value.parameter, value.is_gradient ? " gradient" : ""));
+    if (!IsOfParameter(value)) continue;
+    const auto* gradient = value.As<ParameterGradient>();
+    const int parameter = gradient != nullptr ? gradient->parameter : std::get<TrainedParameter>(value.role).index;
+    values.push_back(absl::StrCat(value.name, " ", parameter, gradient != nullptr ? " gradient" : ""));
     EXPECT_TRUE(value.in_master_type) << value.name;
-    EXPECT_EQ(value.shape, c.lowering.parameters[value.parameter].spec.shape) << value.name;
+    EXPECT_EQ(value.shape, c.lowering.parameters[parameter].spec.shape) << value.name;
   }
   EXPECT_THAT(parameters, ElementsAre("fc1.weight 1 0", "fc1.bias 1 1", "fc2.weight 3 0", "fc2.bias 3 1"));
   EXPECT_THAT(values, ::testing::UnorderedElementsAre("fc1.weight 0", "fc1.bias 1", "fc2.weight 2", "fc2.bias 3",
@@ -136,10 +138,11 @@ TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
   ASSERT_TRUE(ExpandStages(c.lowering).ok());
   std::vector<std::string> own;
   for (const Value& value : c.lowering.values) {
-    if (value.parameter >= 0) continue;
+    if (IsOfParameter(value)) continue;
     if (value.dtype) own.push_back(absl::StrCat(value.name, " ", program::Name(*value.dtype)));
     if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
-    if (value.metrics_of >= 0) own.push_back(absl::StrCat(value.name, " of ", graph.nodes[value.metrics_of].name));
+    if (const auto* of = value.As<LossMetrics>())
+      own.push_back(absl::StrCat(value.name, " of ", graph.nodes[of->node].name));
   }
   EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "label_count f64", "pool.argmax u8", "metrics f64",
                                                    "metrics of loss", "loss.probabilities master"));

@@ -143,7 +143,7 @@ TEST(FoldNormalisations, MoreWeightsThanElementsAreFoldedWhereTheyAreRoundedAnyw
 TEST(FoldNormalisations, InBf16NoWeightThatIsFoldedIsRounded) {
   FoldCase c(true, 8, DType::kBF16);
   for (size_t v = 0; v < c.lowering.values.size(); ++v) {
-    if (ValueId{static_cast<int32_t>(v)} == c.weight) c.lowering.values[v].parameter = 0;
+    if (ValueId{static_cast<int32_t>(v)} == c.weight) c.lowering.values[v].role = TrainedParameter{0};
   }
   c.Normalise();
   ASSERT_TRUE(FoldNormalisations(c.lowering).ok());

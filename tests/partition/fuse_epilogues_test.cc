@@ -179,7 +179,7 @@ struct PrecisionCase : LoweringCase {
     EXPECT_TRUE(ExpandStages(lowering).ok());
     EXPECT_TRUE(ExpandShards(lowering).ok());
     for (Value& value : lowering.values) {
-      if (value.parameter < 0) value.placement = {};  // keeps the lines short
+      if (!IsOfParameter(value)) value.placement = {};  // keeps the lines short
     }
     for (Action& action : lowering.actions) {
       for (ActionOperand& operand : action.inputs) operand.needed = {};
@@ -200,10 +200,10 @@ TEST(ChoosePrecision, InBf16AParameterIsRoundedOnceBeforeItsFirstReader) {
                           "backward fc2: fc2.weight.bf16 loss.dx -> fc2.dx", "backward relu: relu.y fc2.dx -> relu.dx",
                           "backward fc1: images relu.dx", "report loss: metrics"));
   const Action& round = c.lowering.actions[2];
-  EXPECT_EQ(c.lowering.value(round.inputs[0].value).parameter, 1) << "fc1.bias";
+  EXPECT_EQ(std::get<TrainedParameter>(c.lowering.value(round.inputs[0].value).role).index, 1) << "fc1.bias";
   EXPECT_EQ(c.lowering.value(round.inputs[0].value).dtype, DType::kF32);
   EXPECT_EQ(c.lowering.value(round.outputs[0]).dtype, DType::kBF16);
-  EXPECT_EQ(c.lowering.value(round.outputs[0]).parameter, -1);
+  EXPECT_TRUE(c.lowering.value(round.outputs[0]).Is<Intermediate>());
   EXPECT_EQ(round.provenance, (program::Provenance{"fc1", program::Pass::kForward}));
 }
 
@@ -212,7 +212,7 @@ TEST(ChoosePrecision, InBf16GradientsOfParametersStayInTheMasterType) {
   ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
   int gradients = 0;
   for (const Value& value : c.lowering.values) {
-    if (!value.is_gradient) continue;
+    if (!value.Is<ParameterGradient>()) continue;
     EXPECT_EQ(value.dtype, DType::kF32) << value.name;
     ++gradients;
   }
@@ -328,7 +328,7 @@ TEST(ChoosePrecision, KernelsThatComputeInTheTypeOfParametersReadThemAsTheyAre) 
     ASSERT_TRUE(ChoosePrecision(c.lowering).ok());
     EXPECT_EQ(Actions(c.lowering), before);
     const ValueId weight = c.lowering.actions[1].inputs[1].value;
-    EXPECT_EQ(c.lowering.value(weight).parameter, 0);
+    EXPECT_EQ(std::get<TrainedParameter>(c.lowering.value(weight).role).index, 0);
     EXPECT_EQ(c.lowering.value(weight).dtype, dtype);
   }
 }

@@ -69,7 +69,7 @@ TEST(InsertResharding, AnAllReduceIsDoneInPlaceOnceForAllReaders) {
 TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
   PlacedCase c;
   const ValueId x = c.Add("images", {8, 4});
-  c.lowering.values[x.value].host_input = 0;
+  c.lowering.values[x.value].role = HostInputPart{};
   c.ForwardOf("fc1", {{X(), x, {kS0, kR}}});
   c.ForwardOf("relu", {{X(), x, {kS0, kS1}}});
   c.BackwardOf("fc1", {{X(), x, {kS0, kR}}});

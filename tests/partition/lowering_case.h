@@ -63,9 +63,12 @@ struct KindOf {
   std::string operator()(const GatherGradients&) const { return "gather_gradients"; }
 };
 
+// Whether a value is a parameter that is trained, or the gradient of one.
+inline bool IsOfParameter(const Value& value) { return value.Is<TrainedParameter>() || value.Is<ParameterGradient>(); }
+
 inline std::string Words(const Lowering& lowering, const Action& action) {
   auto value = [&](ValueId id, const TensorPlacement& placement) {
-    if (!id.valid() || lowering.value(id).parameter >= 0) return std::string();
+    if (!id.valid() || IsOfParameter(lowering.value(id))) return std::string();
     return absl::StrCat(" ", lowering.value(id).name, placement.empty() ? "" : absl::StrCat("(", Letters(placement), ")"));
   };
   std::string inputs, outputs;
@@ -144,8 +147,8 @@ class LoweringCase {
       if (parameter.node != Node(layer)) continue;
       const ValueId value = Add(parameter.spec.name, parameter.spec.shape, parameter.placement);
       lowering.values[value.value].in_master_type = true;
-      lowering.values[value.value].parameter = static_cast<int>(p);
-      lowering.values[value.value].is_gradient = gradients;
+      const int index = static_cast<int>(p);
+      lowering.values[value.value].role = gradients ? ValueRole(ParameterGradient{index}) : TrainedParameter{index};
       const layers::Slot slot = layers::Parameter(parameter.index);
       values.push_back({gradients ? layers::D(slot) : slot, value, parameter.placement});
     }
