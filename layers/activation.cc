@@ -40,8 +40,8 @@ LayerStages Stages(const ActivationLayer& layer, const LayerShapes&, const Stage
   };
   forward.by_sample = backward.by_sample = true;
   if (activation == program::Activation::kRelu) {
-    forward.epilogue = activation;
-    backward.masks = true;
+    forward.meaning = activation;
+    backward.meaning = Masking{};
   }
   return {.stages = {std::move(forward), std::move(backward)}};
 }

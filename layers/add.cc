@@ -28,7 +28,7 @@ absl::StatusOr<Sharding> Shard(const Add&, const LayerShapes& local, Strategy st
 
 LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
   const int count = static_cast<int>(whole.inputs.size());
-  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}, .adds = true},
+  Stage forward{.pass = program::Pass::kForward, .writes = {Y()}, .meaning = Addition{}},
       backward{.pass = program::Pass::kBackward, .reads = {D(Y())}};
   for (int k = 0; k < count; ++k) {
     forward.reads.push_back(X(k));

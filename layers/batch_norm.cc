@@ -53,8 +53,7 @@ Stage NormaliseByBatch(const BatchNorm& layer) {
               .reads = {X(), kSums, kWeight, kBias},
               .writes = {Y()},
               .reads_masters = true,
-              .takes_epilogue = true,
-              .takes_addend = true};
+              .accepts = {.epilogue = true, .addend = true}};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     return {Normalise(s, kSums, Count(s[X()], s[kSums]), epsilon)};
   };
@@ -78,9 +77,8 @@ Stage NormaliseByRunning(const BatchNorm& layer) {
               .reads = {X(), kMean, kVariance, kWeight, kBias},
               .writes = {Y(), kRecalled},
               .reads_masters = true,
-              .takes_epilogue = true,
-              .takes_addend = true,
-              .folds = true};
+              .meaning = ChannelScaling{},
+              .accepts = {.epilogue = true, .addend = true}};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     if (s.fused(Fused::kWeight) != nullptr) return {Fold(s, epsilon)};
     return {{.op = program::BatchNormRecall{}, .uses = {Read(s[kMean]), Read(s[kVariance]), Write(s[kRecalled])}},
@@ -128,8 +126,7 @@ Stage SumGradients(const BatchNorm& layer) {
               .reads = {X(), D(Y()), kSums, kWeight, kBias},
               .writes = {kGradientSums, D(kWeight), D(kBias)},
               .reads_masters = true,
-              .takes_mask = true,
-              .recalls_mask = true};
+              .accepts = {.mask = true, .recalled_mask = true}};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     const Operand* mask = s.fused(Fused::kMask);
     EmittedOp op = mask != nullptr ? MaskAndSumGradients(s, *mask, epsilon) : SumGradientsOnly(s, epsilon);
@@ -144,7 +141,7 @@ Stage ApplyGradients(const BatchNorm& layer) {
               .reads = {X(), D(Y()), kSums, kGradientSums, kWeight, kBias},
               .writes = {D(X())},
               .reads_masters = true,
-              .recalls_mask = true};
+              .accepts = {.recalled_mask = true}};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
     const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums], &dx = s[D(X())];
     EmittedOp op{.op = program::BatchNormBackward{.count = Count(x, sums), .epsilon = epsilon},

@@ -44,7 +44,7 @@ LayerStages Stages(const MaxPool& layer, const LayerShapes& whole, const StageOp
     if (s.has(argmax)) op.uses.push_back(Write(s[argmax]));
     return {std::move(op)};
   };
-  Stage backward{.pass = program::Pass::kBackward, .reads = {argmax, D(Y())}, .writes = {D(X())}, .routes = true};
+  Stage backward{.pass = program::Pass::kBackward, .reads = {argmax, D(Y())}, .writes = {D(X())}, .meaning = Routing{}};
   backward.emit = [layer, argmax](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = program::MaxPoolBackward{WindowOver(PoolingOf(layer), s[D(X())].shape)},
              .uses = {Read(s[argmax]), Read(s[D(Y())]), Write(s[D(X())])},

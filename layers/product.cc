@@ -20,7 +20,7 @@ int64_t Flops(const program::Shape& w, const program::Shape& y) {
 
 Stage Multiply(const Product& product, bool bias, Slot to) {
   Stage stage{
-      .pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .takes_epilogue = true, .takes_folded = to == Y()};
+      .pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .accepts = {.epilogue = true, .folded = to == Y()}};
   if (bias) stage.reads.push_back(kBias);
   stage.emit = [op = product.forward, to](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &w = s[kWeight], &y = s[to];

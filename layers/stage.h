@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -115,6 +116,25 @@ class StageShard {
   absl::InlinedVector<std::pair<Fused, Operand>, 3> fused_;
 };
 
+// What a stage computes, where lowering makes use of that.
+struct Addition {};        // Y is the sum of the inputs
+struct ChannelScaling {};  // Y is X scaled and shifted by channel; with kWeight it makes a product do that, and no Y
+struct Masking {};         // D(X) is D(Y) where Y is above zero, and zero elsewhere
+struct Routing {};         // D(X) is D(Y) at the largest element of each window of X, Y
+// An activation: Y is that of X, and the stage before may apply it.
+using StageMeaning = std::variant<std::monostate, program::Activation, Addition, ChannelScaling, Masking, Routing>;
+
+// What lowering may fuse with a stage.
+struct Accepted {
+  bool epilogue = false;       // an activation of what it writes
+  bool addend = false;         // a tensor to add to Y, before the epilogue
+  bool mask = false;           // of D(Y), or of its sum with another; the stage leaves it masked for others
+  bool recalled_mask = false;  // of D(Y), by Y as the epilogue left it, which the stage need not read
+  // Folded parameters, in place of its own: Y is X times Parameter(0), which has a row for each channel of Y, plus
+  // Parameter(1) if it reads that.
+  bool folded = false;
+};
+
 struct Stage {
   program::Pass pass = program::Pass::kForward;
   std::vector<Slot> reads, writes;  // a state that is read may be updated
@@ -128,18 +148,13 @@ struct Stage {
   bool reads_masters = false;  // reads its parameters in f32 or f64, also where activations are bf16
   bool reads_parts = false;    // some op reads some of the channels of what the stage reads, and not all
 
-  // What lowering may do with the stage.
-  bool takes_epilogue = false;                  // applies an activation to what it writes
-  std::optional<program::Activation> epilogue;  // is this activation alone, which the stage before may apply
-  bool adds = false;                            // Y is the sum of the inputs alone
-  bool takes_addend = false;                    // adds a tensor to Y, before the epilogue
-  bool masks = false;                           // D(X) is D(Y) where Y is above zero, and zero elsewhere
-  bool takes_mask = false;                      // masks D(Y), or its sum with another, and leaves it masked for others
-  bool recalls_mask = false;                    // masks D(Y) by Y as the epilogue left it, which it need not read
-  bool folds = false;         // Y is X scaled and shifted by channel; with kWeight it makes a product do that, and no Y
-  bool takes_folded = false;  // Y is X times Parameter(0), which has a row for each channel of Y, plus Parameter(1), if it
-                              // reads that; folded ones may stand for them
-  bool routes = false;        // D(X) is D(Y) at the largest element of each window of X, Y
+  StageMeaning meaning;
+  Accepted accepts;
+
+  template <class Meaning>
+  bool Means() const {
+    return std::holds_alternative<Meaning>(meaning);
+  }
 };
 
 // The stages of a layer in the order in which they run: forward's, then backward's.

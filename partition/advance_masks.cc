@@ -17,12 +17,12 @@ int NodeOf(const Action& action) { return RunOf(action).node; }
 
 bool Masks(const Lowering& lowering, const Action& action) {
   const layers::Stage* stage = lowering.StageOf(action);
-  return stage != nullptr && stage->masks && lowering.Output(action, D(X())).valid();
+  return stage != nullptr && stage->Means<layers::Masking>() && lowering.Output(action, D(X())).valid();
 }
 
 bool Routes(const Lowering& lowering, const Action& action) {
   const layers::Stage* stage = lowering.StageOf(action);
-  return stage != nullptr && stage->routes;
+  return stage != nullptr && stage->Means<layers::Routing>();
 }
 
 // What routing actions make; they make the same after a mask has passed them.

@@ -44,7 +44,8 @@ class Folder {
   // The action whose product `action` scales and shifts, if it may do so itself.
   std::optional<size_t> ProductFor(const Action& action) {
     const layers::Stage* stage = lowering_.StageOf(action);
-    if (stage == nullptr || !stage->folds || !std::get<RunStage>(action.body).fused_reads.empty()) return std::nullopt;
+    const bool scales = stage != nullptr && stage->Means<layers::ChannelScaling>();
+    if (!scales || !std::get<RunStage>(action.body).fused_reads.empty()) return std::nullopt;
     const ValueId x = lowering_.Input(action, X()).value;
     const std::optional<size_t> maker = uses_.MakerForOneReader(x);
     if (!maker.has_value()) return std::nullopt;
@@ -54,7 +55,7 @@ class Folder {
 
   bool Takes(const Action& product) const {
     const layers::Stage* stage = lowering_.StageOf(product);
-    return stage != nullptr && stage->takes_folded && !std::get<RunStage>(product.body).epilogue;
+    return stage != nullptr && stage->accepts.folded && !std::get<RunStage>(product.body).epilogue;
   }
 
   // Whether each device has the numbers of those channels whose weights it has, and of these all.

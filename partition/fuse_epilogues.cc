@@ -27,7 +27,9 @@ class Fuser {
   bool Fuse(const Action& action) {
     const layers::Stage* stage = lowering_.StageOf(action);
     if (stage == nullptr) return false;
-    return stage->adds ? FuseAddition(action) : stage->epilogue.has_value() && FuseActivation(action, *stage->epilogue);
+    const auto* activation = std::get_if<program::Activation>(&stage->meaning);
+    return activation != nullptr ? FuseActivation(action, *activation)
+                                 : stage->Means<layers::Addition>() && FuseAddition(action);
   }
 
   // Makes an activation part of the action whose output it alone reads. A sum that is still to be done over devices cannot
@@ -35,7 +37,7 @@ class Fuser {
   bool FuseActivation(const Action& activation, program::Activation epilogue) {
     const ValueId x = activation.inputs[0].value;
     Action* source = OnlyFor(x);
-    if (source == nullptr || !lowering_.StageOf(*source)->takes_epilogue) return false;
+    if (source == nullptr || !lowering_.StageOf(*source)->accepts.epilogue) return false;
     auto& run = std::get<RunStage>(source->body);
     if (run.epilogue) return false;
     run.epilogue = epilogue;
@@ -49,7 +51,7 @@ class Fuser {
     ValueId x = addition.inputs[0].value, addend = addition.inputs[1].value;
     if (PlaceOf(x) < PlaceOf(addend)) std::swap(x, addend);
     Action* source = OnlyFor(x);
-    if (source == nullptr || !lowering_.StageOf(*source)->takes_addend) return false;
+    if (source == nullptr || !lowering_.StageOf(*source)->accepts.addend) return false;
     auto& run = std::get<RunStage>(source->body);
     const ValueId y = addition.outputs[0];
     if (run.epilogue || !run.fused_reads.empty() || !lowering_.LieAlike(x, addend) || !lowering_.LieAlike(x, y))

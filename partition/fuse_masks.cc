@@ -46,7 +46,7 @@ class MaskFuser {
   std::optional<Mask> MaskAt(size_t i) {
     const Action& action = actions()[i];
     const Stage* stage = lowering_.StageOf(action);
-    if (stage == nullptr || !stage->masks) return std::nullopt;
+    if (stage == nullptr || !stage->Means<layers::Masking>()) return std::nullopt;
     const Mask mask = {lowering_.Input(action, Y()), lowering_.Input(action, D(Y())), lowering_.Output(action, D(X()))};
     const bool alike =
         mask.dz.valid() && lowering_.LieAlike(mask.y.value, mask.dz) && lowering_.LieAlike(mask.dy.value, mask.dz);
@@ -73,7 +73,7 @@ class MaskFuser {
       if (reads == 0) continue;
       left -= static_cast<int>(reads);
       const auto* run = std::get_if<RunStage>(&action.body);
-      if (run == nullptr || run->node != node || !lowering_.stage(*run).recalls_mask) return false;
+      if (run == nullptr || run->node != node || !lowering_.stage(*run).accepts.recalled_mask) return false;
       readers.push_back(&action);
     }
     if (readers.empty()) return false;
@@ -95,7 +95,7 @@ class MaskFuser {
       if (!stage->emit && names.contains(actions()[j].inputs[0].value)) {
         names.insert(actions()[j].outputs.begin(), actions()[j].outputs.end());
       }
-      if (!stage->takes_mask || !names.contains(lowering_.Input(actions()[j], D(Y())).value)) continue;
+      if (!stage->accepts.mask || !names.contains(lowering_.Input(actions()[j], D(Y())).value)) continue;
       if (!MayStandAt(i, actions()[j], names)) continue;
       taken_[i] = WithMask(std::move(actions()[j]), mask);
       for (ValueId output : taken_[i].outputs) uses_.SetMaker(output, i);

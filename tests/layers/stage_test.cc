@@ -193,12 +193,12 @@ TEST(Stages, ABatchNormTakesASummandAndAMaskAndAnAddIsASum) {
   const auto flags = [](const LayerStages& stages) {
     std::vector<std::string> lines;
     for (const Stage& stage : stages.stages) {
-      lines.push_back(stage.adds ? "adds" : "");
-      if (stage.takes_addend) lines.back() += "addend";
-      if (stage.takes_mask) lines.back() += "mask";
-      if (stage.recalls_mask) lines.back() += "recalls";
-      if (stage.folds) lines.back() += "folds";
-      if (stage.takes_folded) lines.back() += "folded";
+      lines.push_back(stage.Means<Addition>() ? "adds" : "");
+      if (stage.accepts.addend) lines.back() += "addend";
+      if (stage.accepts.mask) lines.back() += "mask";
+      if (stage.accepts.recalled_mask) lines.back() += "recalls";
+      if (stage.Means<ChannelScaling>()) lines.back() += "folds";
+      if (stage.accepts.folded) lines.back() += "folded";
     }
     return lines;
   };
@@ -216,11 +216,11 @@ TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
   const auto flags = [](const LayerStages& stages) {
     std::vector<std::string> lines;
     for (const Stage& stage : stages.stages) {
-      lines.push_back(stage.takes_epilogue ? "takes" : "");
-      if (stage.epilogue == program::Activation::kRelu) lines.back() += "relu";
-      if (stage.epilogue == program::Activation::kGelu) lines.back() += "gelu";
-      if (stage.masks) lines.back() += "masks";
-      if (stage.routes) lines.back() += "routes";
+      lines.push_back(stage.accepts.epilogue ? "takes" : "");
+      const auto* activation = std::get_if<program::Activation>(&stage.meaning);
+      if (activation != nullptr) lines.back() += *activation == program::Activation::kRelu ? "relu" : "gelu";
+      if (stage.Means<Masking>()) lines.back() += "masks";
+      if (stage.Means<Routing>()) lines.back() += "routes";
     }
     return lines;
   };
@@ -240,7 +240,7 @@ TEST(Stages, ProductsAndNormalisationsTakeAnEpilogueAndAReluIsOneThatMasks) {
 
 // The op that adds a bias knows no activation.
 TEST(Stages, AStageThatAddsABiasTakesNoEpilogue) {
-  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).stages[1].takes_epilogue);
+  EXPECT_FALSE(StagesOf(FullyConnected{.out_features = 7}, kRows, {Strategy::kRow}).stages[1].accepts.epilogue);
 }
 
 struct StagesCase {
