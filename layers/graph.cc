@@ -27,10 +27,10 @@ program::Shape WithBatch(int64_t n, const program::Shape& sample) {
 // LayerNode::sections of a layer that reads `inputs`.
 std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>& nodes,
                                 const std::vector<LayerId>& inputs) {
-  const LayerTraits traits = TraitsOf(layer);
-  if (traits.keeps_channels) return nodes[inputs[0].value].sections;
+  const ChannelUse channels = TraitsOf(layer).channels;
+  if (channels == ChannelUse::kKeeps) return nodes[inputs[0].value].sections;
   std::vector<int64_t> sections;
-  if (!traits.joins_channels || inputs.size() < 2) return sections;
+  if (channels != ChannelUse::kJoins || inputs.size() < 2) return sections;
   for (LayerId input : inputs) sections.push_back(nodes[input.value].sample_shape[0]);
   return sections;
 }
@@ -59,7 +59,7 @@ absl::Status CheckSize(absl::string_view what, const program::Shape& shape) {
 absl::Status CheckParameters(const Layer& layer, const program::Shape& output,
                              const std::vector<ParameterSpec>& parameters) {
   for (const ParameterSpec& parameter : parameters) RETURN_IF_ERROR(CheckSize(parameter.name, parameter.shape));
-  if (!TraitsOf(layer).multiplies_weights) return absl::OkStatus();
+  if (!MultipliesWeights(layer)) return absl::OkStatus();
   const program::Shape& weight = parameters[0].shape;
   const double flops = 2.0 * static_cast<double>(program::ElementCount(weight)) *
                        static_cast<double>(program::ElementCount(output)) / static_cast<double>(weight[0]);
@@ -93,13 +93,13 @@ std::vector<program::Shape> LayerGraph::InputShapes(LayerId id, int64_t n) const
 LayerShapes LayerGraph::Shapes(LayerId id, int64_t n) const {
   LayerShapes shapes{.inputs = InputShapes(id, n), .output = OutputShape(id, n)};
   for (const ParameterSpec& parameter : node(id).parameters) shapes.parameters.push_back(parameter.shape);
-  if (TraitsOf(node(id).layer).is_loss) {
+  if (IsLoss(node(id).layer)) {
     shapes.inputs.push_back({n});
     shapes.inputs.push_back({1});
     shapes.output = {program::Metric::kCount};
   }
   shapes.global_inputs = shapes.inputs;
-  if (TraitsOf(node(id).layer).keeps_channels) shapes.sections = node(id).sections;
+  if (TraitsOf(node(id).layer).channels == ChannelUse::kKeeps) shapes.sections = node(id).sections;
   return shapes;
 }
 
@@ -113,7 +113,7 @@ int64_t LayerGraph::ParameterCount() const {
 
 // Each element of a weight multiplies as many elements of the output as there are outputs per output channel.
 int64_t ForwardFlops(const LayerNode& node, int64_t n) {
-  if (!TraitsOf(node.layer).multiplies_weights) return 0;
+  if (!MultipliesWeights(node.layer)) return 0;
   const program::Shape& weight = node.parameters[0].shape;
   return 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
 }
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<program::Shape>> GraphBuilder::SampleShapesOf(const s
       return absl::InvalidArgumentError("expected inputs that are layers of this network, found another");
     }
     const LayerNode& node = graph_.node(input);
-    if (TraitsOf(node.layer).is_loss) {
+    if (IsLoss(node.layer)) {
       return absl::InvalidArgumentError(
           absl::StrFormat("expected inputs that are tensors, found the loss \"%s\"", node.name));
     }
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<program::Shape>> GraphBuilder::SampleShapesOf(const s
 
 absl::StatusOr<LayerNode> GraphBuilder::MakeNode(const std::string& name, Layer layer, std::vector<LayerId> inputs) const {
   RETURN_IF_ERROR(CheckName(name));
-  if (TraitsOf(layer).is_input && !graph_.nodes.empty()) {
+  if (IsInput(layer) && !graph_.nodes.empty()) {
     return absl::InvalidArgumentError("expected one Input, found a second");
   }
   ASSIGN_OR_RETURN(const std::vector<program::Shape> shapes, SampleShapesOf(inputs));
@@ -264,14 +264,14 @@ absl::Status GraphBuilder::CheckLosses() const {
     return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": %s", graph_.name, what));
   };
   const LayerNode& last = graph_.nodes.back();
-  if (!TraitsOf(last.layer).is_loss) {
+  if (!IsLoss(last.layer)) {
     return fail(
         absl::StrFormat("expected a SoftmaxCrossEntropy as last layer, found %s \"%s\"", TypeName(last.layer), last.name));
   }
   std::vector<bool> reaches(graph_.nodes.size(), false);
   for (size_t i = graph_.nodes.size(); i-- > 0;) {
     const LayerNode& node = graph_.nodes[i];
-    const bool loss = TraitsOf(node.layer).is_loss;
+    const bool loss = IsLoss(node.layer);
     if (!loss && !reaches[i]) {
       return fail(absl::StrFormat("expected every layer to reach a loss, found that \"%s\" does not", node.name));
     }
@@ -309,7 +309,7 @@ absl::Status GraphBuilder::CheckStreams() const {
 
 absl::StatusOr<LayerGraph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
-  if (graph_.nodes.empty() || !TraitsOf(graph_.nodes[0].layer).is_input) {
+  if (graph_.nodes.empty() || !IsInput(graph_.nodes[0].layer)) {
     return absl::InvalidArgumentError(absl::StrFormat("network \"%s\": expected an Input as first layer, found %s",
                                                       graph_.name,
                                                       graph_.nodes.empty() ? "none" : TypeName(graph_.nodes[0].layer)));

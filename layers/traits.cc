@@ -9,19 +9,19 @@ struct Describe {
   LayerTraits operator()(const L&) const {
     return {};
   }
-  LayerTraits operator()(const Input&) const { return {.is_input = true}; }
-  LayerTraits operator()(const Conv2d& conv) const {
-    return {.is_convolution = true, .multiplies_weights = true, .groups = conv.groups};
-  }
-  LayerTraits operator()(const FullyConnected&) const { return {.multiplies_weights = true}; }
-  LayerTraits operator()(const Concat&) const { return {.joins_channels = true}; }
-  LayerTraits operator()(const MaxPool&) const { return {.keeps_channels = true}; }
-  LayerTraits operator()(const AvgPool&) const { return {.keeps_channels = true}; }
-  LayerTraits operator()(const Relu&) const { return {.keeps_channels = true}; }
-  LayerTraits operator()(const Gelu&) const { return {.keeps_channels = true}; }
+  LayerTraits operator()(const Input&) const { return {.role = LayerRole::kInput}; }
+  LayerTraits operator()(const Conv2d& conv) const { return {.role = LayerRole::kConvolution, .groups = conv.groups}; }
+  LayerTraits operator()(const FullyConnected&) const { return {.role = LayerRole::kMatrixProduct}; }
+  LayerTraits operator()(const Concat&) const { return {.channels = ChannelUse::kJoins}; }
+  LayerTraits operator()(const MaxPool&) const { return {.channels = ChannelUse::kKeeps}; }
+  LayerTraits operator()(const AvgPool&) const { return {.channels = ChannelUse::kKeeps}; }
+  LayerTraits operator()(const Relu&) const { return {.channels = ChannelUse::kKeeps}; }
+  LayerTraits operator()(const Gelu&) const { return {.channels = ChannelUse::kKeeps}; }
   LayerTraits operator()(const BatchNorm& norm) const { return {.samples_per_group = norm.samples_per_group}; }
-  LayerTraits operator()(const SoftmaxCrossEntropy&) const { return {.is_loss = true, .needs_all_channels = true}; }
-  LayerTraits operator()(const AddNarrow&) const { return {.needs_all_channels = true}; }
+  LayerTraits operator()(const SoftmaxCrossEntropy&) const {
+    return {.role = LayerRole::kLoss, .channels = ChannelUse::kNeedsAll};
+  }
+  LayerTraits operator()(const AddNarrow&) const { return {.channels = ChannelUse::kNeedsAll}; }
 };
 
 }  // namespace

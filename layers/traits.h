@@ -8,19 +8,39 @@
 
 namespace colonnade::layers {
 
+// What a layer is to a network.
+enum class LayerRole {
+  kOther,
+  kInput,          // the host loads its output
+  kMatrixProduct,  // y is a product with parameter 0
+  kConvolution,    // y is a product with parameter 0, which is read at many places of an image
+  kLoss,           // reads labels and their count, too, makes metrics, and is where differentiation begins
+};
+
+// What a layer does with the channels of what it reads.
+enum class ChannelUse {
+  kOther,
+  kJoins,     // the channels of its output are those of its inputs, one input after the other
+  kKeeps,     // does the same to each channel of its one input, wherever it lies
+  kNeedsAll,  // has no parameters, and cannot follow an input that is cut along its channels
+};
+
 struct LayerTraits {
-  bool is_input = false;            // the host loads its output
-  bool is_loss = false;             // reads labels and their count, too, makes metrics, and is where differentiation begins
-  bool is_convolution = false;      // its weights are read at many places of an image
-  bool multiplies_weights = false;  // y is a product with parameter 0
-  bool joins_channels = false;      // the channels of its output are those of its inputs, one input after the other
-  bool keeps_channels = false;      // does the same to each channel of its one input, wherever it lies
-  bool needs_all_channels = false;  // has no parameters, and cannot follow an input that is cut along its channels
-  int64_t samples_per_group = 0;    // that it treats together, a divisor of the batch; 0: it asks for none
-  int64_t groups = 1;               // blocks of channels that a convolution keeps apart
+  LayerRole role = LayerRole::kOther;
+  ChannelUse channels = ChannelUse::kOther;
+  int64_t samples_per_group = 0;  // that it treats together, a divisor of the batch; 0: it asks for none
+  int64_t groups = 1;             // blocks of channels that a convolution keeps apart
 };
 
 LayerTraits TraitsOf(const Layer& layer);
+inline LayerRole RoleOf(const Layer& layer) { return TraitsOf(layer).role; }
+
+inline bool IsInput(const Layer& layer) { return RoleOf(layer) == LayerRole::kInput; }
+inline bool IsLoss(const Layer& layer) { return RoleOf(layer) == LayerRole::kLoss; }
+inline bool IsConvolution(const Layer& layer) { return RoleOf(layer) == LayerRole::kConvolution; }
+inline bool MultipliesWeights(const Layer& layer) {
+  return RoleOf(layer) == LayerRole::kMatrixProduct || IsConvolution(layer);
+}
 
 }  // namespace colonnade::layers
 

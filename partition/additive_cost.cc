@@ -38,7 +38,7 @@ AdditiveCost::AdditiveCost(const LayerGraph& graph, const Mesh& mesh, int64_t gl
     for (size_t k = 0; k < inputs.size(); ++k) readers[inputs[k].value].push_back({node, k});
   }
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
-    const bool is_input = layers::TraitsOf(graph.nodes[node].layer).is_input;
+    const bool is_input = layers::IsInput(graph.nodes[node].layer);
     if (!is_input && !readers[node].empty()) AddValue(node, std::move(readers[node]));
   }
 }

@@ -21,7 +21,7 @@ double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, int64_t g
   }
   double seconds = 0;
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
-    if (layers::TraitsOf(graph.nodes[node].layer).multiplies_weights) seconds += least[node];
+    if (layers::MultipliesWeights(graph.nodes[node].layer)) seconds += least[node];
   }
   return seconds;
 }

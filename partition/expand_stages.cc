@@ -54,7 +54,7 @@ class Expander {
 
   absl::Status CheckInputs() {
     int inputs = 0;
-    for (const LayerNode& node : graph_.nodes) inputs += layers::TraitsOf(node.layer).is_input;
+    for (const LayerNode& node : graph_.nodes) inputs += layers::IsInput(node.layer);
     if (inputs == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("network \"", graph_.name, "\": expected one input layer, found ", inputs));
@@ -124,7 +124,7 @@ class Expander {
 
   void AddInputs() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!layers::TraitsOf(graph_.nodes[i].layer).is_input) continue;
+      if (!layers::IsInput(graph_.nodes[i].layer)) continue;
       const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
       nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[i].name),
                                         .shape = shape,
@@ -261,7 +261,7 @@ class Expander {
     const std::vector<ValueId> made = action.outputs;
     lowering_.actions.push_back(std::move(action));
     if (micro_batches_ > 1) SumGradientsOfMicroBatches(i, stage, made);
-    if (pass == Pass::kForward && layers::TraitsOf(graph_.nodes[i].layer).is_loss) SumMetrics(i);
+    if (pass == Pass::kForward && layers::IsLoss(graph_.nodes[i].layer)) SumMetrics(i);
   }
 
   ValueId ValueRead(int i, Slot slot) {
@@ -320,7 +320,7 @@ class Expander {
       case Slot::Kind::kOutput:
         break;
     }
-    if (layers::TraitsOf(node.layer).is_loss) return nodes_[i].y = Metrics(i, shape);
+    if (layers::IsLoss(node.layer)) return nodes_[i].y = Metrics(i, shape);
     return nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(absl::StrCat(node.name, ".y")), .shape = shape});
   }
 
@@ -333,7 +333,7 @@ class Expander {
 
   // The metrics of a loss, of all micro-batches, once nothing else is left to do.
   void Report(int i) {
-    if (!layers::TraitsOf(graph_.nodes[i].layer).is_loss || !is_needed_[i]) return;
+    if (!layers::IsLoss(graph_.nodes[i].layer) || !is_needed_[i]) return;
     lowering_.actions.push_back(
         {.body = ReportMetrics{}, .inputs = {{nodes_[i].metrics, {}}}, .provenance = {graph_.nodes[i].name, Pass::kOutput}});
   }

@@ -33,21 +33,21 @@ struct Produced {
 
 // The strategy under which a layer that multiplies no weights takes what its producer makes as it lies. Sections that other
 // layers read, too, are made whole for those that multiply weights, so the others share that.
-Strategy Following(const layers::LayerTraits& traits, const Produced& produced) {
+Strategy Following(layers::ChannelUse channels, const Produced& produced) {
   const Placement& lies = produced.placement;
   if (lies.kind == Placement::Kind::kSplit && lies.dim == 0) return Strategy::kBatch;
   if (!lies.sections.empty()) {
-    return traits.keeps_channels && produced.for_it_alone ? Strategy::kGroup : Strategy::kReplicate;
+    return channels == layers::ChannelUse::kKeeps && produced.for_it_alone ? Strategy::kGroup : Strategy::kReplicate;
   }
   const bool cut = lies.kind == Placement::Kind::kSplit || lies.groups > 1;
-  return cut && !traits.needs_all_channels ? Strategy::kGroup : Strategy::kReplicate;
+  return cut && channels != layers::ChannelUse::kNeedsAll ? Strategy::kGroup : Strategy::kReplicate;
 }
 
 Strategy Wanted(AxisRule rule, const LayerNode& node, const Produced& produced) {
   if (rule == AxisRule::kBatch) return Strategy::kBatch;
   const layers::LayerTraits traits = layers::TraitsOf(node.layer);
-  if (!traits.multiplies_weights) return Following(traits, produced);
-  if (rule == AxisRule::kOneWeirdTrick && traits.is_convolution) return Strategy::kBatch;
+  if (!layers::MultipliesWeights(node.layer)) return Following(traits.channels, produced);
+  if (rule == AxisRule::kOneWeirdTrick && layers::IsConvolution(node.layer)) return Strategy::kBatch;
   return traits.groups > 1 ? Strategy::kGroup : Strategy::kColumn;
 }
 
@@ -77,7 +77,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
     const LayerId id{static_cast<int32_t>(i)};
-    if (layers::TraitsOf(node.layer).is_input) {
+    if (layers::IsInput(node.layer)) {
       for (int a = 0; a < axes; ++a) {
         if (rules[a] != AxisRule::kColumns && plan.mesh.axes[a].size > 1) outputs[i][a] = Placement::Split(0);
       }

@@ -329,7 +329,7 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
   RETURN_IF_ERROR(CheckBatchSize(graph, global_batch));
   std::vector<std::string> names;
   for (const layers::LayerNode& node : graph.nodes) {
-    if (!layers::TraitsOf(node.layer).is_input) names.push_back(node.name);
+    if (!layers::IsInput(node.layer)) names.push_back(node.name);
   }
   for (const auto& [layer, strategies] : plan.layers) {
     if (std::find(names.begin(), names.end(), layer) == names.end()) {

@@ -15,7 +15,7 @@ using layers::LayerGraph;
 using layers::LayerId;
 using layers::Strategy;
 
-bool IsInput(const LayerGraph& graph, LayerId id) { return layers::TraitsOf(graph.node(id).layer).is_input; }
+bool IsInput(const LayerGraph& graph, LayerId id) { return layers::IsInput(graph.node(id).layer); }
 
 // Every combination of strategies over the axes; axes of size 1 only replicate.
 std::vector<Strategies> Combinations(const Mesh& mesh) {

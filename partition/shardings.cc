@@ -267,7 +267,7 @@ int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<
     common = std::gcd(common, RegionOn(plan.mesh, placement, shape, 0).size[0]);
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (layers::TraitsOf(graph.nodes[i].layer).is_input) continue;
+    if (layers::IsInput(graph.nodes[i].layer)) continue;
     divide(shardings[i].inputs[0], shardings[i].whole.inputs[0]);
     ForEachActivation(shardings[i], [&](const TensorPlacement& placement, const Shape& shape) {
       if (std::any_of(placement.begin(), placement.end(), SplitsSamples)) divide(placement, shape);
@@ -283,7 +283,7 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
   std::vector<NodeSharding> shardings(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
-    if (layers::TraitsOf(node.layer).is_input) continue;
+    if (layers::IsInput(node.layer)) continue;
     auto strategies = plan.layers.find(node.name);
     if (strategies == plan.layers.end()) {
       return absl::InvalidArgumentError(absl::StrFormat(

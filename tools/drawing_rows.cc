@@ -36,8 +36,7 @@ std::vector<bool> CutsOf(const layers::LayerGraph& graph) {
 // Whether a node only changes values of its one input.
 bool OnlyChangesValues(const layers::LayerGraph& graph, size_t node) {
   const layers::LayerNode& n = graph.nodes[node];
-  const layers::LayerTraits traits = layers::TraitsOf(n.layer);
-  return n.inputs.size() == 1 && n.parameters.empty() && !traits.is_loss &&
+  return n.inputs.size() == 1 && n.parameters.empty() && !layers::IsLoss(n.layer) &&
          n.sample_shape == graph.node(n.inputs[0]).sample_shape;
 }
 
@@ -192,7 +191,7 @@ class RowMaker {
         if (device == plan_.device_at(position)) return piece.region;
       }
     }
-    if (layers::TraitsOf(n.layer).is_input) return region;
+    if (layers::IsInput(n.layer)) return region;
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
     region = partition::RegionOn(plan_.mesh, shardings_[node].output, global, position);
     if (!region.offset.empty()) region.offset[0] = 0;
@@ -201,12 +200,12 @@ class RowMaker {
 
   // Plans say nothing of the images and of the loss: these are where the Program has the images and their labels.
   std::string OutputOf(size_t node, int position) const {
-    const layers::LayerTraits traits = layers::TraitsOf(graph_.nodes[node].layer);
+    const layers::Layer& layer = graph_.nodes[node].layer;
     const int device = plan_.device_at(position);
-    if (traits.is_input)
+    if (layers::IsInput(layer))
       return program::ToString(
           ChannelsFirst(program_, PartOnDevice(program_, program::kHostInputNames[program::HostInput::kImages], device)));
-    if (traits.is_loss)
+    if (layers::IsLoss(layer))
       return program::ToString(PartOnDevice(program_, program::kHostInputNames[program::HostInput::kLabels], device));
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
     const absl::StatusOr<program::Shape> local = partition::LocalShape(plan_.mesh, shardings_[node].output, global);

@@ -208,7 +208,7 @@ class LayerReader {
     std::vector<layers::LayerId> inputs;
     if (fields.Find("inputs") == nullptr) {
       if (TakesSeveral(layer)) fields.Need("inputs");
-      if (last_.valid() && !layers::TraitsOf(layer).is_input) inputs.push_back(last_);
+      if (last_.valid() && !layers::IsInput(layer)) inputs.push_back(last_);
       return inputs;
     }
     fields.Each("inputs", true, [&](const Read& input, const std::string& path) {

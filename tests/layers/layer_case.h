@@ -25,7 +25,7 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   if (!sample.ok()) return shapes;
   shapes.output = {inputs[0][0]};
   shapes.output.insert(shapes.output.end(), sample->begin(), sample->end());
-  if (TraitsOf(layer).is_loss) {
+  if (IsLoss(layer)) {
     shapes.inputs.push_back({inputs[0][0]});
     shapes.inputs.push_back({1});
     shapes.output = {program::Metric::kCount};

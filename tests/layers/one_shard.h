@@ -26,7 +26,7 @@ class OneShard {
   // would read.
   OneShard(const Layer& layer, const LayerShapes& local, const LayerShapes& whole, const StageOptions& options = {})
       : stages_(Stages(layer, whole, options)) {
-    const bool loss = TraitsOf(layer).is_loss;
+    const bool loss = IsLoss(layer);
     const std::vector<std::string> parameters = {"w", "b"};
     for (size_t i = 0; i < local.inputs.size(); ++i) {
       const char* of_loss[] = {"x", "labels", "label_count"};

@@ -119,7 +119,7 @@ TEST_P(LegalShardings, LocalExtentsMultiplyBackToGlobalOnes) {
       ExpectPartsMultiplyBack(sharding.inner[i].needed, size, global.inner[i]);
     }
     ExpectPartsMultiplyBack(sharding.output, size, global.output);
-    if (!TraitsOf(layer()).is_loss) ExpectPartsMultiplyBack(sharding.output_gradient, size, global.output);
+    if (!IsLoss(layer())) ExpectPartsMultiplyBack(sharding.output_gradient, size, global.output);
   });
 }
 
@@ -151,17 +151,17 @@ TEST_P(LegalShardings, InnerTensorsLieAsTheOutputDoes) {
   if (std::holds_alternative<BatchNorm>(layer())) return;
   ForEachLegal([this](const LayerShapes& global, const Sharding& sharding, Strategy strategy, int64_t) {
     for (const InnerPlacement& inner : sharding.inner) {
-      if (TraitsOf(layer()).multiplies_weights) {
+      if (MultipliesWeights(layer())) {
         EXPECT_EQ(strategy, kRow);
         EXPECT_EQ(inner.made, Placement::Partial());
         EXPECT_EQ(inner.needed, sharding.output);
         continue;
       }
       EXPECT_EQ(inner.made, inner.needed);
-      EXPECT_EQ(inner.made, TraitsOf(layer()).is_loss ? sharding.inputs[0] : sharding.output);
+      EXPECT_EQ(inner.made, IsLoss(layer()) ? sharding.inputs[0] : sharding.output);
     }
     const bool has_inner = std::holds_alternative<MaxPool>(layer()) || std::holds_alternative<LayerNorm>(layer()) ||
-                           TraitsOf(layer()).is_loss || (strategy == kRow && global.parameters.size() == 2);
+                           IsLoss(layer()) || (strategy == kRow && global.parameters.size() == 2);
     EXPECT_EQ(sharding.inner.size(), has_inner ? 1u : 0u);
   });
 }

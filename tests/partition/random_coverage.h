@@ -120,7 +120,7 @@ class Coverage {
   }
   static std::string Losses(const layers::LayerGraph& graph) {
     int losses = 0;
-    for (const layers::LayerNode& node : graph.nodes) losses += layers::TraitsOf(node.layer).is_loss;
+    for (const layers::LayerNode& node : graph.nodes) losses += layers::IsLoss(node.layer);
     return absl::StrCat("networks with losses: ", losses);
   }
   static std::string Entry(layers::Placement from, layers::Placement to) {
