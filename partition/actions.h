@@ -105,7 +105,8 @@ struct CheckGradients {
   int bucket = 0;
 };
 struct ReduceGradients {
-  int bucket = 0, piece = 0;
+  int bucket = 0;
+  int part = 0;  // of the bucket's reduction_parts
 };
 // Measures the norms of a bucket's gradients and of its parameters.
 struct MeasureGradients {
@@ -183,8 +184,8 @@ struct ShardedState {
 struct GradientBucket {
   std::string name;
   std::vector<int> parameters;
-  std::vector<int> axes;  // over which the gradients are partial
-  int pieces = 1;         // of equal size, in which it is reduced
+  std::vector<int> axes;    // over which the gradients are partial
+  int reduction_parts = 1;  // of equal size, which are reduced one by one
 };
 
 // Sums over devices, of one type, that only state is updated by: they are reduced together.

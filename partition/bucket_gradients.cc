@@ -13,9 +13,9 @@ std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) 
   return axes;
 }
 
-// One where nothing could go first between pieces: without overlap, or where no activation is moved. A sharded reduction
+// One where nothing could go first between parts: without overlap, or where no activation is moved. A sharded reduction
 // moves a bucket whole, since each device holds the one part that it updates.
-int PiecesOf(const Lowering& lowering, const GradientBucket& bucket) {
+int ReductionPartsOf(const Lowering& lowering, const GradientBucket& bucket) {
   const Plan& plan = lowering.plan;
   if (!plan.overlap || !MovesActivations(plan)) return 1;
   if (plan.reduction == Reduction::kSharded || lowering.ReductionSize(bucket) == 1) return 1;
@@ -57,7 +57,7 @@ absl::Status BucketGradients(Lowering& lowering) {
     }
     last = first - 1;
   }
-  for (GradientBucket& bucket : lowering.buckets) bucket.pieces = PiecesOf(lowering, bucket);
+  for (GradientBucket& bucket : lowering.buckets) bucket.reduction_parts = ReductionPartsOf(lowering, bucket);
   for (const ShardedParameter& p : lowering.parameters) {
     if (p.bucket < 0) return absl::InternalError(absl::StrCat("BucketGradients: ", p.spec.name, " is in no bucket"));
   }

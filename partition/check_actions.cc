@@ -15,13 +15,13 @@ enum class BucketStage { kNotChecked, kChecked, kReduced, kMeasured, kUpdated, k
 struct BucketProgress {
   int bucket = -1;
   BucketStage stage = BucketStage::kNotChecked;
-  int piece = 0;
+  int reduction_part = 0;
 };
 
 BucketProgress ProgressOf(const Action& action) {
   using enum BucketStage;
   if (const auto* check = std::get_if<CheckGradients>(&action.body)) return {check->bucket, kChecked};
-  if (const auto* reduce = std::get_if<ReduceGradients>(&action.body)) return {reduce->bucket, kReduced, reduce->piece};
+  if (const auto* reduce = std::get_if<ReduceGradients>(&action.body)) return {reduce->bucket, kReduced, reduce->part};
   if (const auto* measure = std::get_if<MeasureGradients>(&action.body)) return {measure->bucket, kMeasured};
   if (const auto* update = std::get_if<UpdateParameters>(&action.body)) return {update->bucket, kUpdated};
   if (const auto* gather = std::get_if<GatherParameters>(&action.body)) return {gather->bucket, kGathered};
@@ -29,11 +29,11 @@ BucketProgress ProgressOf(const Action& action) {
   return {};
 }
 
-// True if `next` may follow: the next piece of the same stage, or a later stage once all pieces are through.
-bool MayFollow(const BucketProgress& at, const BucketProgress& next, int pieces) {
-  if (next.stage == at.stage) return next.piece == at.piece + 1 && next.piece < pieces;
-  const bool is_reduced_whole = at.stage != BucketStage::kReduced || at.piece == pieces - 1;
-  return next.stage > at.stage && next.piece == 0 && is_reduced_whole;
+// True if `next` may follow: the next part of the reduction, or a later stage once all parts are reduced.
+bool MayFollow(const BucketProgress& at, const BucketProgress& next, int parts) {
+  if (next.stage == at.stage) return next.reduction_part == at.reduction_part + 1 && next.reduction_part < parts;
+  const bool is_reduced_whole = at.stage != BucketStage::kReduced || at.reduction_part == parts - 1;
+  return next.stage > at.stage && next.reduction_part == 0 && is_reduced_whole;
 }
 
 // Which parts of values are made.
@@ -95,7 +95,9 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
     const GradientBucket& bucket = lowering.buckets[next.bucket];
     BucketProgress& at = progress[next.bucket];
     if (next.stage > kChecked && at.stage < kChecked) return broken(bucket.name + " is used before it is checked");
-    if (!MayFollow(at, next, bucket.pieces)) return broken(bucket.name + " is reduced, updated or gathered out of order");
+    if (!MayFollow(at, next, bucket.reduction_parts)) {
+      return broken(bucket.name + " is reduced, updated or gathered out of order");
+    }
     at = next;
   }
   for (const BucketProgress& at : progress) {

@@ -77,8 +77,8 @@ void Emit(Emission& e, const Action& action, const Reshard& reshard);
 void AddBuckets(Emission& e);
 // Adds the buffers of statistics and of frozen parameters.
 void AddState(Emission& e);
-// Returns the number of equal parts of which the bucket's buffers are made: one for each device that updates, or for each
-// piece in which it is reduced.
+// Returns the number of equal parts of which the bucket's buffers are made: one for each device that updates, or as many as
+// are reduced one by one.
 int64_t PartsOf(const Lowering& lowering, int bucket);
 // Returns whether `position` updates any of a bucket: under a master only the first of its group does.
 bool Updates(const Lowering& lowering, int bucket, int position);
@@ -86,7 +86,7 @@ bool Updates(const Lowering& lowering, int bucket, int position);
 program::Region UpdatedParts(const Lowering& lowering, int bucket, int position);
 // Emits the test whether a bucket's gradients are finite, which sets their flags.
 void Emit(Emission& e, const Action& action, const CheckGradients& check);
-// Emits the collective that sums one piece of a bucket's gradients, for those who update it.
+// Emits the collective that sums one part of a bucket's gradients, for those who update it.
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce);
 // Emits the collective that brings updated weights to those who did not update them.
 void Emit(Emission& e, const Action& action, const GatherParameters& gather);

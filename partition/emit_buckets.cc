@@ -54,19 +54,19 @@ BufferId AddBucket(Emission& e, int index, int position, const BucketRole& role)
   return e.builder.program().AddBucket(spec);
 }
 
-// One collective of a bucket in each group, in place in `buffers`: of all of the bucket, or of one piece.
+// One collective of a bucket in each group, in place in `buffers`: of all of the bucket, or of one part.
 struct BucketMove {
   int bucket = 0;
   const ByPosition& buffers;
   CollectiveKind kind;
-  std::optional<int> piece{};
+  std::optional<int> part{};
 };
 
 int64_t BytesMoved(const Lowering& lowering, const BucketMove& move) {
   const GradientBucket& bucket = lowering.buckets[move.bucket];
   const int64_t total = lowering.LocalElements(bucket) * program::SizeInBytes(program::MasterType(lowering.options.dtype));
-  if (!move.piece) return total;
-  return total * (*move.piece + 1) / bucket.pieces - total * *move.piece / bucket.pieces;
+  if (!move.part) return total;
+  return total * (*move.part + 1) / bucket.reduction_parts - total * *move.part / bucket.reduction_parts;
 }
 
 program::Work WorkOfMember(const BucketMove& move, int64_t bytes, int64_t members, bool is_root) {
@@ -77,7 +77,7 @@ program::Work WorkOfMember(const BucketMove& move, int64_t bytes, int64_t member
 program::Uses UsesOfMember(const Emission& e, const BucketMove& move, int position, bool is_root) {
   using program::Access;
   const BufferId buffer = move.buffers[position];
-  const Region region = move.piece ? Region{{*move.piece}, {1}} : Region{{0}, {PartsOf(e.lowering, move.bucket)}};
+  const Region region = move.part ? Region{{*move.part}, {1}} : Region{{0}, {PartsOf(e.lowering, move.bucket)}};
   const Region updated = UpdatedParts(e.lowering, move.bucket, position);
   switch (move.kind) {
     case CollectiveKind::kAllReduce:
@@ -130,7 +130,7 @@ CollectiveKind KindOf(Reduction reduction) {
 
 int64_t PartsOf(const Lowering& lowering, int bucket) {
   const GradientBucket& of = lowering.buckets[bucket];
-  return lowering.plan.reduction == Reduction::kSharded ? lowering.ReductionSize(of) : of.pieces;
+  return lowering.plan.reduction == Reduction::kSharded ? lowering.ReductionSize(of) : of.reduction_parts;
 }
 
 bool Updates(const Lowering& lowering, int bucket, int position) {
@@ -204,7 +204,7 @@ void Emit(Emission& e, const Action& action, const CheckGradients& check) {
 
 void Emit(Emission& e, const Action& action, const ReduceGradients& reduce) {
   const BucketMove move = {reduce.bucket, e.buckets[reduce.bucket].gradients, KindOf(e.lowering.plan.reduction),
-                           reduce.piece};
+                           reduce.part};
   EmitMove(e, move, action.provenance);
 }
 

@@ -28,8 +28,8 @@ void AppendReduction(const Lowering& lowering, int index, std::vector<Action>& a
   if (!IsReduced(lowering, index)) return;
   const GradientBucket& bucket = lowering.buckets[index];
   const program::Provenance backward{bucket.name, Pass::kBackward};
-  for (int piece = 0; piece < bucket.pieces; ++piece) {
-    actions.push_back({.body = ReduceGradients{index, piece}, .provenance = backward});
+  for (int part = 0; part < bucket.reduction_parts; ++part) {
+    actions.push_back({.body = ReduceGradients{index, part}, .provenance = backward});
   }
   if (lowering.options.expose_gradients && lowering.plan.reduction == Reduction::kSharded) {
     actions.push_back({.body = GatherGradients{index}, .provenance = backward});

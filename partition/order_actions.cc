@@ -97,7 +97,7 @@ class Orderer {
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
-    const int64_t picoseconds = BucketBytes(bucket) / lowering_.buckets[bucket].pieces * kPicosecondsPerCommByte;
+    const int64_t picoseconds = BucketBytes(bucket) / lowering_.buckets[bucket].reduction_parts * kPicosecondsPerCommByte;
     const int64_t start = comm_.Add(made, picoseconds), patient_start = patient_comm_.Add(made, picoseconds);
     transfers_.push_back({out_.size(), bucket, made, start, patient_start});
     reduced_[bucket] = patient_comm_.end;

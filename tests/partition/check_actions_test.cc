@@ -13,10 +13,10 @@ namespace {
 using program::Pass;
 using ::testing::HasSubstr;
 
-// One bucket in two pieces.
+// One bucket, which is reduced in two parts.
 struct CheckCase : LoweringCase {
   CheckCase() : LoweringCase(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate})) {
-    lowering.buckets.push_back({.name = "bucket0", .axes = {0}, .pieces = 2});
+    lowering.buckets.push_back({.name = "bucket0", .axes = {0}, .reduction_parts = 2});
   }
   void Do(ActionBody what) { Act(what, "bucket0", Pass::kUpdate, {}, {}); }
   // The one parameter of the bucket.
@@ -75,7 +75,7 @@ TEST(CheckActions, AParameterIsNotReadAfterItsUpdate) {
   CheckCase c;
   const ValueId w = c.AddParameter();
   c.Do(CheckGradients{0});
-  for (int piece : {0, 1}) c.Do(ReduceGradients{0, piece});
+  for (int part : {0, 1}) c.Do(ReduceGradients{0, part});
   c.ForwardOf("fc1", {{layers::Parameter(0), w}});
   c.Do(UpdateParameters{0});
   EXPECT_EQ(c.Problem(), "");
@@ -86,7 +86,7 @@ TEST(CheckActions, AParameterIsNotReadAfterItsUpdate) {
 TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {
   CheckCase c;
   c.Do(CheckGradients{0});
-  for (int piece : {0, 1}) c.Do(ReduceGradients{0, piece});
+  for (int part : {0, 1}) c.Do(ReduceGradients{0, part});
   c.Do(UpdateParameters{0});
   c.Do(GatherParameters{0});
   EXPECT_EQ(c.Problem(), "");
@@ -94,7 +94,7 @@ TEST(CheckActions, ABucketIsCheckedReducedUpdatedAndGathered) {
   EXPECT_THAT(c.Problem(), HasSubstr("bucket0 is used before it is checked"));
 }
 
-TEST(CheckActions, APieceIsReducedOnceInTurnAndBeforeTheUpdate) {
+TEST(CheckActions, APartOfABucketIsReducedOnceInTurnAndBeforeTheUpdate) {
   const auto problem = [](const std::vector<ActionBody>& actions) {
     CheckCase c;
     c.Do(CheckGradients{0});

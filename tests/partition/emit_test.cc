@@ -173,11 +173,11 @@ TEST(EmitBuckets, AMasterAloneUpdatesAndSendsTheResult) {
               ElementsAre("d0 comm broadcast read bucket0: 120 120 120", "d1 comm broadcast write bucket0: 120 120 0"));
 }
 
-// Two pieces of 60 bytes; what is updated is all of the bucket.
-TEST(EmitBuckets, APieceIsAPartOfItsBucket) {
+// Two parts of 60 bytes; what is updated is all of the bucket.
+TEST(EmitBuckets, AReductionMovesItsPartOfTheBucket) {
   for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
     BucketCase c(reduction);
-    c.lowering.buckets[0].pieces = 2;
+    c.lowering.buckets[0].reduction_parts = 2;
     c.Act(ReduceGradients{0, 1}, "reduce 1", Pass::kUpdate, {}, {});
     const Program program = Emitted(c);
     const bool all = reduction == Reduction::kAllReduce;

@@ -78,32 +78,32 @@ TEST(BucketGradients, OnlyWhatADeviceHoldsCounts) {
 }
 
 // 58 elements, 232 bytes, in one bucket.
-TEST(BucketGradients, ABucketIsReducedInPiecesThatAreNoLarger) {
-  for (const auto& [piece_bytes, pieces] : std::vector<std::pair<int64_t, int>>{{232, 1}, {231, 2}, {116, 2}, {115, 3}}) {
+TEST(BucketGradients, ABucketIsReducedInPartsThatAreNoLarger) {
+  for (const auto& [piece_bytes, parts] : std::vector<std::pair<int64_t, int>>{{232, 1}, {231, 2}, {116, 2}, {115, 3}}) {
     GradientCase c;
     c.plan.layers["fc1"] = {kBatch, kColumn};
     c.plan.mesh = Mesh::ReplicasByColumns(2, 2);
     c.plan.piece_bytes = piece_bytes;
     ASSERT_TRUE(BucketGradients(c.lowering).ok());
-    EXPECT_EQ(c.lowering.buckets[0].pieces, pieces) << piece_bytes;
+    EXPECT_EQ(c.lowering.buckets[0].reduction_parts, parts) << piece_bytes;
   }
 }
 
-TEST(BucketGradients, ABucketIsOnePieceWhereNothingCouldGoFirst) {
-  const auto pieces = [](auto change) {
+TEST(BucketGradients, ABucketIsReducedWholeWhereNothingCouldGoFirst) {
+  const auto parts = [](auto change) {
     GradientCase c;
     c.plan.layers["fc1"] = {kBatch, kColumn};
     c.plan.mesh = Mesh::ReplicasByColumns(2, 2);
     c.plan.piece_bytes = 100;
     change(c);
     EXPECT_TRUE(BucketGradients(c.lowering).ok());
-    return c.lowering.buckets[0].pieces;
+    return c.lowering.buckets[0].reduction_parts;
   };
-  EXPECT_EQ(pieces([](GradientCase&) {}), 3);
-  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.overlap = false; }), 1);
-  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.reduction = Reduction::kSharded; }), 1);
-  EXPECT_EQ(pieces([](GradientCase& c) { c.plan.mesh = Mesh::ReplicasByColumns(2, 1); }), 1) << "no activation moves";
-  EXPECT_EQ(pieces([](GradientCase& c) {
+  EXPECT_EQ(parts([](GradientCase&) {}), 3);
+  EXPECT_EQ(parts([](GradientCase& c) { c.plan.overlap = false; }), 1);
+  EXPECT_EQ(parts([](GradientCase& c) { c.plan.reduction = Reduction::kSharded; }), 1);
+  EXPECT_EQ(parts([](GradientCase& c) { c.plan.mesh = Mesh::ReplicasByColumns(2, 1); }), 1) << "no activation moves";
+  EXPECT_EQ(parts([](GradientCase& c) {
               for (ShardedParameter& p : c.lowering.parameters) p.gradient = {kR, kR};
             }),
             1)
@@ -181,12 +181,12 @@ TEST(InsertGradientReduction, WhatSomeDevicesUpdateIsGathered) {
   }
 }
 
-TEST(InsertGradientReduction, PiecesAreReducedInTurnAndUpdatedTogether) {
+TEST(InsertGradientReduction, PartsAreReducedInTurnAndUpdatedTogether) {
   for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
     GradientCase c;
     c.TwoBuckets();
     c.plan.reduction = reduction;
-    c.lowering.buckets[0].pieces = 2;
+    c.lowering.buckets[0].reduction_parts = 2;
     ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
     std::vector<std::string> expected = {
         "backward fc2:", "check bucket0:", "reduce bucket0:", "reduce bucket0:", "update bucket0:"};
@@ -194,7 +194,7 @@ TEST(InsertGradientReduction, PiecesAreReducedInTurnAndUpdatedTogether) {
     std::vector<std::string> actions = Actions(c.lowering);
     actions.resize(expected.size());
     EXPECT_EQ(actions, expected);
-    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[3].body).piece, 1);
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[3].body).part, 1);
   }
 }
 

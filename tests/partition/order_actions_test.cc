@@ -158,14 +158,14 @@ TEST(OrderActions, AnExchangeOfActivationsGoesBeforeReductionsThatHaveNotBegun) 
                           "backward relu: -> c(S0,R)", "update bucket1:", "backward relu: -> d(S0,R)"));
 }
 
-// Of four pieces of 25 elements two have begun at 30; the exchange waits for 20 elements instead of 70.
-TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
+// Of four parts of 25 elements two have begun at 30; the exchange waits for 20 elements instead of 70.
+TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePartOfABucket) {
   OrderCase c({100});
-  c.lowering.buckets[0].pieces = 4;
-  for (int piece = 0; piece < 4; ++piece) c.Act(ReduceGradients{0, piece}, "bucket0", Pass::kBackward, {}, {});
+  c.lowering.buckets[0].reduction_parts = 4;
+  for (int part = 0; part < 4; ++part) c.Act(ReduceGradients{0, part}, "bucket0", Pass::kBackward, {}, {});
   c.Act(UpdateParameters{0}, "bucket0", Pass::kUpdate, {}, {});
   c.Relu("a", 30);
-  const ValueId moved = c.Gather("moved", 10);  // from 50 to 60, and the pieces that are left from there to 110
+  const ValueId moved = c.Gather("moved", 10);  // from 50 to 60, and the parts that are left from there to 110
   c.Relu("b", 50, moved);
   c.Relu("c", 1);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
@@ -173,8 +173,8 @@ TEST(OrderActions, AnExchangeOfActivationsWaitsForOnePieceOfABucket) {
                                                "all_gather/0 relu: -> moved(S0,R)",
                                                "reduce bucket0:", "reduce bucket0:", "backward relu: moved(S0,R) -> b(S0,R)",
                                                "update bucket0:", "backward relu: -> c(S0,R)"));
-  for (const auto& [at, piece] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {4, 2}, {5, 3}}) {
-    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].body).piece, piece);
+  for (const auto& [at, part] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {4, 2}, {5, 3}}) {
+    EXPECT_EQ(std::get<ReduceGradients>(c.lowering.actions[at].body).part, part);
   }
 }
 

@@ -80,7 +80,7 @@ class Coverage {
   void CountActions(const layers::LayerGraph& graph, const Plan& plan, const Lowering& lowering) {
     drawn_.insert(Losses(graph));
     for (const GradientBucket& bucket : lowering.buckets) {
-      if (bucket.pieces > 1) drawn_.insert(InPieces(plan.reduction));
+      if (bucket.reduction_parts > 1) drawn_.insert(InParts(plan.reduction));
     }
     for (const Action& action : lowering.actions) {
       if (const auto* reshard = std::get_if<Reshard>(&action.body)) {
@@ -113,7 +113,7 @@ class Coverage {
     return absl::StrCat(what, " in parts", forward ? "" : " backward");
   }
   static constexpr char kSumOfPartial[] = "gradients that are added before they are reduced";
-  static std::string InPieces(Reduction reduction) { return absl::StrCat("a bucket in pieces, ", Name(reduction)); }
+  static std::string InParts(Reduction reduction) { return absl::StrCat("a bucket in parts, ", Name(reduction)); }
   static bool IsPartial(const TensorPlacement& placement) {
     return std::any_of(placement.begin(), placement.end(),
                        [](const layers::Placement& p) { return p.kind == layers::Placement::Kind::kPartial; });
@@ -134,14 +134,14 @@ class Coverage {
 
   static std::vector<std::string> Expected() {
     std::vector<std::string> expected = {
-        "split(0) -> split(1)",          "split(1) -> split(0)",       "split(0) -> replicated",
-        "split(1) -> replicated",        "split(1) -> replicated/g",   "replicated -> split(0)",
-        "replicated -> split(1)",        "replicated -> replicated/g", "replicated/g -> split(1)",
-        "replicated/g -> replicated",    "partial -> split(0)",        "partial -> split(1)",
-        "partial -> replicated",         "partial/g -> split(1)",      "partial/g -> replicated/g",
-        "split(0) -> sections",          "sections -> split(0)",       "sections -> replicated",
-        "replicated -> sections",        "partial -> sections",        kSumOfPartial,
-        InPieces(Reduction::kAllReduce), InPieces(Reduction::kMaster), "networks with losses: 1",
+        "split(0) -> split(1)",         "split(1) -> split(0)",       "split(0) -> replicated",
+        "split(1) -> replicated",       "split(1) -> replicated/g",   "replicated -> split(0)",
+        "replicated -> split(1)",       "replicated -> replicated/g", "replicated/g -> split(1)",
+        "replicated/g -> replicated",   "partial -> split(0)",        "partial -> split(1)",
+        "partial -> replicated",        "partial/g -> split(1)",      "partial/g -> replicated/g",
+        "split(0) -> sections",         "sections -> split(0)",       "sections -> replicated",
+        "replicated -> sections",       "partial -> sections",        kSumOfPartial,
+        InParts(Reduction::kAllReduce), InParts(Reduction::kMaster),  "networks with losses: 1",
         "networks with losses: 2"};
     // A fused sum of gradients needs more layers that lie alike: one device has it, with which plans are compared.
     for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMask}) expected.push_back(InOneAction(fused));
