@@ -80,7 +80,7 @@ void MeshBuilder::ForGroups(const std::function<Group(int)>& group_of, const std
   }
 }
 
-bool MeshBuilder::AreAlike(const Group& a, const Group& b) const {
+bool MeshBuilder::HaveEqualRepresentatives(const Group& a, const Group& b) const {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](int p, int q) { return representative_of_[p] == representative_of_[q]; });
 }
@@ -93,7 +93,7 @@ void MeshBuilder::NoteAlike(const Group& group, const std::function<Group(int)>&
     if (seen[p]) continue;
     const Group other = group_of(p);
     for (int member : other) seen[member] = true;
-    if (AreAlike(group, other)) noted->second.push_back(DevicesAt(other));
+    if (HaveEqualRepresentatives(group, other)) noted->second.push_back(DevicesAt(other));
   }
 }
 

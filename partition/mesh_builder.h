@@ -60,7 +60,7 @@ class MeshBuilder {
 
  private:
   std::vector<int> DevicesAt(const Group& group) const;
-  bool AreAlike(const Group& a, const Group& b) const;
+  bool HaveEqualRepresentatives(const Group& a, const Group& b) const;
   void NoteAlike(const Group& group, const std::function<Group(int)>& group_of);
 
   const Plan& plan_;

@@ -10,7 +10,7 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr double kBetter = 1 - 1e-6;            // a change must gain so much
+constexpr double kFaster = 1 - 1e-6;            // a faster plan takes less than this part of the other's time
 constexpr int64_t kMostMicroBatchesJudged = 5;  // as many as the two and three that stand for more
 
 bool HasReducedBuckets(const program::Program& program) {
@@ -33,11 +33,11 @@ int64_t LoadedBytes(const program::Program& program) {
   return most;
 }
 
-// `factor`: of the time of b, of which a must be below.
-bool Precedes(const Candidate& a, const Candidate& b, double factor) {
+// Whether `a` fits better than `b` or, where both fit, takes less than `part` of its time.
+bool FitsBetterOrTakesLess(const Candidate& a, const Candidate& b, double part) {
   if (a.fits != b.fits) return a.fits;
   if (!a.fits) return a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
-  return a.judgement.step_sec < b.judgement.step_sec * factor;
+  return a.judgement.step_sec < b.judgement.step_sec * part;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ absl::Status CheckNotStopped(const PlannerOptions& options) {
   return absl::CancelledError("the search for a plan was stopped");
 }
 
-bool IsBetter(const Candidate& a, const Candidate& b) { return Precedes(a, b, kBetter); }
+bool FitsBetterOrIsFaster(const Candidate& a, const Candidate& b) { return FitsBetterOrTakesLess(a, b, kFaster); }
 
 absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan) { return JudgeOnce(plan, /*spends=*/true); }
 
@@ -60,7 +60,8 @@ bool PlanJudge::IsSpent(double part) const {
 
 std::vector<Candidate> PlanJudge::Sorted() const {
   std::vector<Candidate> sorted = candidates_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) { return Precedes(a, b, 1); });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Candidate& a, const Candidate& b) { return FitsBetterOrTakesLess(a, b, 1); });
   return sorted;
 }
 

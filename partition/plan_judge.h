@@ -16,9 +16,9 @@ namespace colonnade::partition {
 // Returns Cancelled where the search is to stop.
 absl::Status CheckNotStopped(const PlannerOptions& options);
 
-// Whether `a` is better than `b`: it fits and `b` does not; both fit and it is faster by more than rounding; or neither fits
-// and it is smaller.
-bool IsBetter(const Candidate& a, const Candidate& b);
+// Whether `a` fits and `b` does not; both fit and `a` is faster by more than rounding; or neither fits and `a` needs less
+// memory.
+bool FitsBetterOrIsFaster(const Candidate& a, const Candidate& b);
 
 class PlanJudge {
  public:

@@ -150,7 +150,7 @@ class Search {
   }
 
   const Candidate& Best() const {
-    return *std::min_element(judge_.candidates().begin(), judge_.candidates().end(), IsBetter);
+    return *std::min_element(judge_.candidates().begin(), judge_.candidates().end(), FitsBetterOrIsFaster);
   }
 
   // Each kind of variation alone, and then together with what was better before.
@@ -159,13 +159,13 @@ class Search {
     for (size_t w = 0; w < std::min(sorted.size(), kWinnersToVary); ++w) {
       Candidate best = sorted[w];
       if (best.plan.mesh.device_count() == 1) continue;
-      for (auto variants_of :
-           {&Search::OtherReductions, &Search::OtherBuckets, &Search::OtherParts, &Search::InLine, &Search::OtherPlaces}) {
+      for (auto variants_of : {&Search::OtherReductions, &Search::OtherBucketSizes, &Search::OtherTransferParts,
+                               &Search::WithoutOverlap, &Search::OtherDeviceOrders}) {
         ASSIGN_OR_RETURN(const std::vector<Plan> variants, (this->*variants_of)(best.plan));
         for (const Plan& variant : variants) {
           if (w > 0 && judge_.IsSpent()) continue;
           ASSIGN_OR_RETURN(Candidate candidate, judge_.Judge(variant));
-          if (IsBetter(candidate, best)) best = std::move(candidate);
+          if (FitsBetterOrIsFaster(candidate, best)) best = std::move(candidate);
         }
       }
     }
@@ -181,14 +181,14 @@ class Search {
     return plans;
   }
 
-  absl::StatusOr<std::vector<Plan>> OtherBuckets(const Plan& plan) const {
+  absl::StatusOr<std::vector<Plan>> OtherBucketSizes(const Plan& plan) const {
     std::vector<Plan> plans;
     if (!judge_.ReducesBuckets(plan)) return plans;
     for (int64_t bytes : kTriedBucketBytes) plans.emplace_back(plan).bucket_bytes = bytes;
     return plans;
   }
 
-  absl::StatusOr<std::vector<Plan>> OtherParts(const Plan& plan) const {
+  absl::StatusOr<std::vector<Plan>> OtherTransferParts(const Plan& plan) const {
     std::vector<Plan> plans;
     if (!MovesActivations(plan)) return plans;
     for (int parts : kTriedTransferParts) {
@@ -199,13 +199,13 @@ class Search {
     return plans;
   }
 
-  absl::StatusOr<std::vector<Plan>> InLine(const Plan& plan) const {
+  absl::StatusOr<std::vector<Plan>> WithoutOverlap(const Plan& plan) const {
     std::vector<Plan> plans = {plan};
     plans[0].overlap = false;
     return plans;
   }
 
-  absl::StatusOr<std::vector<Plan>> OtherPlaces(const Plan& plan) const {
+  absl::StatusOr<std::vector<Plan>> OtherDeviceOrders(const Plan& plan) const {
     std::vector<Plan> plans;
     for (std::vector<int>& order : DeviceOrders(plan.mesh)) plans.emplace_back(plan).device_order = std::move(order);
     return plans;
@@ -223,7 +223,7 @@ class Search {
         Plan plan = best.plan;
         if (!Apply(change, graph_, plan)) continue;  // as it is since a change before this one
         ASSIGN_OR_RETURN(Candidate candidate, judge_.Judge(plan));
-        if (!IsBetter(candidate, best)) continue;
+        if (!FitsBetterOrIsFaster(candidate, best)) continue;
         best = std::move(candidate);
         changed = true;
       }
