@@ -39,7 +39,7 @@ struct EmittedOp {
   int64_t flops = 0;
 };
 
-// Uses of all of an operand.
+// Return a use of all of an operand.
 program::BufferUse Read(const Operand& x);
 program::BufferUse Write(const Operand& x);
 program::BufferUse Accumulate(const Operand& x);

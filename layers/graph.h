@@ -56,7 +56,7 @@ struct LayerGraph {
   int64_t ParameterCount() const;         // values
   int64_t ForwardFlops(int64_t n) const;  // of all nodes
   int64_t classes() const;
-  // By node: whether the network's own loss depends on it.
+  // Returns, by node, whether the network's own loss depends on it.
   std::vector<bool> ReachesLast() const;
 };
 
@@ -68,7 +68,7 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
 
-  // Any layer; each of those below by its own name.
+  // Appends a layer of any type; each function below appends one of the type that it names.
   LayerId Append(const std::string& name, Layer layer, std::vector<LayerId> inputs);
   LayerId Input(const std::string& name, program::Shape sample_shape);
   LayerId Conv2d(const std::string& name, LayerId x, layers::Conv2d attributes);

@@ -44,18 +44,18 @@ template <class L>
 concept LayerType = std::equality_comparable<L> &&
     requires(L& attributes, const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local,
              Strategy strategy, int64_t axis_size, const StageOptions& options) {
-  // "Conv2d"
+  // Returns the name of the type: "Conv2d".
   { TypeName(layer) } -> std::same_as<const char*>;
-  // The attributes, in the order of the struct, but what follows from the layer's name. They point into the layer.
+  // Returns the attributes, in the order of the struct, but what follows from the layer's name. They point into the layer.
   { Fields(attributes) } -> std::same_as<std::vector<Field>>;
-  // The shape rule, on sample shapes. InvalidArgument says what was expected and what was found.
+  // Returns the sample shape of the output. InvalidArgument says what was expected and what was found.
   { OutputSampleShape(layer, inputs) } -> std::same_as<absl::StatusOr<program::Shape>>;
-  // Global shapes and initialisers: the weight, then the bias.
+  // Returns the global shapes and initialisers: of the weight, then of the bias.
   { Parameters(layer, inputs) } -> std::same_as<std::vector<ParameterSpec>>;
-  // The layer spread over one more axis of axis_size > 1 positions; `local` has the extents that the axes before have left.
-  // InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
+  // Spreads the layer over one more axis of axis_size > 1 positions; `local` has the extents that the axes before have left.
+  // Returns InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
   { Shard(layer, local, strategy, axis_size) } -> std::same_as<absl::StatusOr<Sharding>>;
-  // What it computes, from its shapes before any axis cuts them.
+  // Returns what it computes, from its shapes before any axis cuts them.
   { Stages(layer, local, options) } -> std::same_as<LayerStages>;
 };
 

@@ -29,8 +29,8 @@ struct Product {
 
 LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options);
 
-// InvalidArgument, with the nearest sizes that work, where axis_size does not divide the channels of y (columns) or of x
-// (rows), which the message calls `channels`.
+// Return the sharding by columns, or by rows. InvalidArgument, with the nearest sizes that work, where axis_size does not
+// divide the channels of y (columns) or of x (rows), which the message calls `channels`.
 absl::StatusOr<Sharding> ProductByColumns(const LayerShapes& local, int64_t axis_size, absl::string_view channels);
 absl::StatusOr<Sharding> ProductByRows(const LayerShapes& local, int64_t axis_size, absl::string_view channels);
 

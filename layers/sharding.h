@@ -41,7 +41,7 @@ struct Placement {
 
   static Placement Replicated(int64_t groups = 1) { return {Kind::kReplicated, 0, groups}; }
   static Placement Split(int dim) { return {Kind::kSplit, dim, 1}; }
-  // Split(dim), of each section.
+  // Returns Split(dim), of each section.
   static Placement SplitSections(std::vector<int64_t> sections, int dim = 1);
   static Placement Partial(int64_t groups = 1) { return {Kind::kPartial, 0, groups}; }
   bool operator==(const Placement&) const = default;
@@ -50,7 +50,7 @@ struct Placement {
     return H::combine(std::move(h), p.kind, p.dim, p.groups, p.sections);
   }
 };
-// "replicated", "split(1)", "partial", "replicated/2", "partial/2", "split(1: 64+128)"
+// Returns "replicated", "split(1)", "partial", "replicated/2", "partial/2", "split(1: 64+128)" …
 std::string ToString(const Placement& placement);
 
 // How one stage of a layer makes a tensor, and how others need it.

@@ -20,7 +20,7 @@ struct Pooling {
   bool ceil_mode;
 };
 
-// SlideOver for a pooling; besides, its pad must be less than its kernel.
+// Does as SlideOver does, for the window of a pooling. InvalidArgument also where its pad is not less than its kernel.
 absl::StatusOr<program::Shape> PoolOver(absl::Span<const program::Shape> inputs, const Pooling& pooling);
 
 // Returns the window that slides over images x, whose last extents are rows and columns; with ceil_mode it has as much more

@@ -52,7 +52,8 @@ struct ModelInfo {
 
 const std::vector<ModelInfo>& AllModels();
 
-// FailedPrecondition naming the models there are, and the nearest name.
+// Return the model of that name, or its network. FailedPrecondition names the models there are, and the nearest name, where
+// there is none, and says what of the options the model cannot be.
 absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name);
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options);
 
@@ -74,7 +75,7 @@ absl::StatusOr<layers::LayerGraph> Resnext50_32x4d(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Resnet20(const ModelOptions& options);
 absl::StatusOr<layers::LayerGraph> Resnet56(const ModelOptions& options);
 
-// `channels` times the width, to the nearest multiple of 8, at least 8; `channels` itself at width 1.
+// Returns `channels` times the width, to the nearest multiple of 8, at least 8; `channels` itself at width 1.
 int64_t Widen(int64_t channels, double width);
 
 }  // namespace colonnade::models

@@ -20,7 +20,7 @@ namespace colonnade::partition {
 // Seconds on some machine. All devices are alike.
 struct CostFunctions {
   std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
-  // Seconds of a collective between `members`, each with `bytes` of operand.
+  // Returns the seconds of a collective between `members`, each with `bytes` of operand.
   std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
   program::DType dtype = program::DType::kF32;  // in which the Program computes
 };
@@ -33,7 +33,7 @@ struct LayerCost {
   double reduction_sec = 0;  // of the gradients of its parameters
 };
 
-// InvalidArgument or FailedPrecondition where the strategies are not legal.
+// Returns what a layer costs under one strategy per axis; InvalidArgument or FailedPrecondition where they are not legal.
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost);
@@ -43,7 +43,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
 // all-reduce makes replaces what was partial.
 double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<const TensorPlacement> needed,
                       const program::Shape& shape, const CostFunctions& cost);
-// To one placement.
+// Does the same for one placement.
 double CostOfReshard(const Mesh& mesh, const TensorPlacement& from, const TensorPlacement& to, const program::Shape& shape,
                      const CostFunctions& cost);
 

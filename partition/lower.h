@@ -37,7 +37,7 @@ struct UpdateOptions {
   // Returns InvalidArgument where `graph` has no such layer, or a number is none that can be meant.
   absl::Status Check(const layers::LayerGraph& graph) const;
 
-  // Updates wait for the norms of all gradients.
+  // Whether updates wait for the norms of all gradients.
   bool is_gated() const { return clip_norm > 0 || skips_not_finite || std::holds_alternative<program::Lars>(optimizer); }
 };
 

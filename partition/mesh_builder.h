@@ -32,7 +32,7 @@ class MeshBuilder {
   ByPosition Nowhere() const { return ByPosition(emits_.size()); }
   Group AllPositions() const;
 
-  // What belongs to no position, such as parameters and outputs, is added here.
+  // Returns the builder of what belongs to no position, such as parameters and outputs.
   program::Builder& program() { return program_; }
   const program::Buffer& buffer(program::BufferId id) const { return program_.buffer(id); }
   const program::Shape& shape(program::BufferId id) const { return program_.shape(id); }
@@ -45,7 +45,7 @@ class MeshBuilder {
   program::BufferId AddBuffer(int position, std::string name, program::DType dtype, program::Shape shape,
                               program::Lifetime lifetime = program::Lifetime::kStep);
   void AddCompute(int position, layers::EmittedOp op, program::Lane lane, const program::Provenance& from);
-  // A copy beside a transfer, which waits for no compute.
+  // Adds a copy beside a transfer, which waits for no compute.
   void AddCopy(int position, program::BufferUse from_use, program::BufferUse to_use, const program::Provenance& from);
   void AddExchange(const Group& pair, program::Member first, program::Member second, const program::Provenance& from);
   void AddCollective(const Group& group, const program::Collective& attributes, std::vector<program::Member> members,

@@ -29,8 +29,8 @@ struct NamedPlanOptions {
   int64_t global_batch = 64;
 };
 
-// FailedPrecondition: unknown name (with the names, and the nearest), devices that the mesh does not make, a batch that does
-// not split, or a plan that would split nothing at all.
+// Returns the plan of that name. FailedPrecondition: the name is unknown (the message has the names, and the nearest), the
+// mesh does not make so many devices, the batch does not split, or the plan would split nothing at all.
 absl::StatusOr<Plan> NamedPlan(absl::string_view name, const layers::LayerGraph& graph, const NamedPlanOptions& options);
 
 }  // namespace colonnade::partition

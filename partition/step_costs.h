@@ -15,7 +15,7 @@ struct StepCosts {
   std::vector<std::vector<StrategyOption>> options;  // by node
 };
 
-// All but reductions and updates is done for each micro-batch.
+// Returns the costs of a step, in which all but reductions and updates is done for each micro-batch.
 absl::StatusOr<StepCosts> StepCostsOn(const Mesh& mesh, const layers::LayerGraph& graph, const PlannerOptions& options);
 
 }  // namespace colonnade::partition
