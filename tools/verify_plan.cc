@@ -28,8 +28,10 @@ constexpr double kTf32Bound = 5e-3;
 constexpr double kLastBitsOfSingle = 1.0 / (1 << 21), kLastBitsOfDouble = 1.0 / (int64_t{1} << 50),
                  kRoundingOfBf16 = 1.0 / 512;
 constexpr double kReferenceBound = 1e-10;
-// Sums in double of numbers of about 1 are exact to some hundred roundings.
-constexpr double kLeastPart = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound;
+constexpr double kLeastBoundOfBf16 = 1.0 / 256;
+// Sums of numbers of about 1 are exact to some roundings: hundreds in double, tens in f32, in which bf16 is summed.
+constexpr double kLeastPartOfDouble = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound,
+                 kLeastPartOfBf16 = 64 * std::numeric_limits<float>::epsilon() / kLeastBoundOfBf16;
 constexpr double kLeastLoss = 0.1;  // a smaller one is what is left of larger numbers
 
 using Gradients = std::map<std::string, std::vector<double>>;
@@ -147,6 +149,21 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b, doub
   return difference / (norm > 0 ? norm : 1);
 }
 
+// By what part the norm of all gradients differs: a step whose gradients are clipped is scaled by it.
+double DistanceOfNorms(const Gradients& a, const Gradients& b) {
+  const auto norm = [](const Gradients& of) {
+    double squares = 0;
+    for (const auto& [name, gradient] : of) squares += Squares(gradient);
+    return std::sqrt(squares);
+  };
+  return Distance({norm(a)}, {norm(b)});
+}
+
+// Of what is zero in double no digit is right.
+double DistanceFromExact(const std::vector<double>& a, const std::vector<double>& exact, double least) {
+  return Distance(a, exact, std::max(least, std::numeric_limits<double>::epsilon() * Norm(a)));
+}
+
 // |a − b| / |b|, or over kLeastLoss where |b| is less.
 double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
 
@@ -261,6 +278,26 @@ class Comparison {
     return absl::OkStatus();
   }
 
+  // Norms below which tensors are compared as if they had these. A gradient may be zero but for roundings, as that of a bias
+  // before a normalisation is: they are those of the numbers that it is summed of, which the norm of all gradients is taken
+  // for. Of f32 the distance from double tells as much.
+  struct Scales {
+    double gradients = 0, changes = 0, statistics = 0;
+  };
+  Scales ScalesOf(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) const {
+    const double least_part = options_.reference ? kLeastPartOfDouble : options_.bf16 ? kLeastPartOfBf16 : 0;
+    double gradients = 0, changes = 0, statistics = 0;  // squares of norms
+    for (const auto& [name, gradient] : one.gradients) gradients += Squares(gradient);
+    for (size_t p = 0; p < state.parameters.size(); ++p) {
+      const double change = Squares(Change(one.after.parameters[p].values, state.parameters[p].values));
+      (one.gradients.contains(state.parameters[p].name) ? changes : statistics) += change;
+    }
+    const double of_gradients = std::max(std::sqrt(gradients), 1.0);
+    return {.gradients = least_part * of_gradients,
+            .changes = least_part * std::max(std::sqrt(changes), inputs.learning_rate * of_gradients),
+            .statistics = least_part * std::max(std::sqrt(statistics), 1.0)};
+  }
+
   // How far a tensor is from what one device computes in double.
   struct DistanceOfTensor {
     std::string tensor;
@@ -276,18 +313,20 @@ class Comparison {
   };
 
   // Returns the distances of the loss, every gradient, every parameter's change and every average, always in this order.
-  static std::vector<DistanceOfTensor> DistancesOf(const Taken& of, const Taken& exact) {
+  static std::vector<DistanceOfTensor> DistancesOf(const Taken& of, const Taken& exact, const Scales& scales) {
     std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.to.loss, exact.to.loss)}};
     for (size_t p = 0; p < exact.from.parameters.size(); ++p) {
       const std::string& name = exact.from.parameters[p].name;
-      if (const auto gradient = exact.to.gradients.find(name); gradient != exact.to.gradients.end()) {
+      const auto gradient = exact.to.gradients.find(name);
+      const bool trained = gradient != exact.to.gradients.end();  // else a running statistic
+      if (trained) {
         const auto own = of.to.gradients.find(name);
         distances.push_back({absl::StrCat("gradient of ", name), &VerifyErrors::gradient,
-                             own != of.to.gradients.end() ? Distance(own->second, gradient->second)
+                             own != of.to.gradients.end() ? Distance(own->second, gradient->second, scales.gradients)
                                                           : std::numeric_limits<double>::infinity()});
       }
-      distances.push_back(
-          {absl::StrCat("change of ", name), &VerifyErrors::parameter, Distance(of.ChangeOf(p), exact.ChangeOf(p))});
+      distances.push_back({absl::StrCat("change of ", name), &VerifyErrors::parameter,
+                           Distance(of.ChangeOf(p), exact.ChangeOf(p), trained ? scales.changes : scales.statistics)});
     }
     for (size_t k = 0; k < Averages(exact.to).size(); ++k) {
       distances.push_back({absl::StrCat("average of ", Averages(exact.to)[k].name), &VerifyErrors::parameter,
@@ -297,21 +336,22 @@ class Comparison {
   }
 
   absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
-    constexpr double kTimesReference = 1.5, kOneRounding = 1.0 / 256;
+    constexpr double kTimesReference = 1.5;
     ASSIGN_OR_RETURN(const StepOutcome exact, RunOn(*exact_, state, inputs));
+    const Scales scales = ScalesOf(state, inputs, exact);
     std::vector<double> of_roundings;  // the largest that roundings alone have made
     const auto round = [&](const State& from) -> absl::Status {
       ASSIGN_OR_RETURN(const StepOutcome rounded, RunOn(*rounded_, from, inputs));
-      const std::vector<DistanceOfTensor> distances = DistancesOf({from, rounded}, {state, exact});
+      const std::vector<DistanceOfTensor> distances = DistancesOf({from, rounded}, {state, exact}, scales);
       of_roundings.resize(distances.size());
       for (size_t i = 0; i < distances.size(); ++i) of_roundings[i] = std::max(of_roundings[i], distances[i].distance);
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(round(state));
     Neighbours neighbours(state, exact.gradients, kRoundingOfBf16, options_.seed);
-    const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact});
+    const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact}, scales);
     for (size_t i = 0; i < found.size(); ++i) {
-      const auto bound = [&] { return std::max(kTimesReference * of_roundings[i], kOneRounding); };
+      const auto bound = [&] { return std::max(kTimesReference * of_roundings[i], kLeastBoundOfBf16); };
       while (found[i].distance > bound() && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
       Judge(found[i].tensor, found[i].distance, bound(), found[i].what);
     }
@@ -320,53 +360,37 @@ class Comparison {
 
   absl::Status JudgeStep(const State& state, const engine::StepInputs& inputs, const StepOutcome& one,
                          const StepOutcome& many) {
+    constexpr double kTimesClipping = 2;
     Judge("loss", LossDistance(many.loss, one.loss),
           options_.reference ? kReferenceBound
           : options_.tf32    ? kTf32Bound
                              : 1e-5,
           &VerifyErrors::loss);
     const Scales scales = ScalesOf(state, inputs, one);
+    const double of_clipping = options_.lower.update.clip_norm > 0 ? DistanceOfNorms(many.gradients, one.gradients) : 0;
     std::map<std::string, double> granted;  // of a parameter, as it is after the step
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
       const bool trained = one.gradients.contains(name);  // else a running statistic
       const double gradient = trained ? Distance(many.gradients.at(name), one.gradients.at(name), scales.gradients) : 0;
       const std::vector<double>& before = state.parameters[p].values;
-      const std::vector<double> change = Change(one.after.parameters[p].values, before);
+      const std::vector<double> change = Change(one.after.parameters[p].values, before),
+                                changed_by_many = Change(many.after.parameters[p].values, before);
       const double least = trained ? scales.changes : scales.statistics;
-      const double parameter = Distance(Change(many.after.parameters[p].values, before), change, least);
+      const double parameter = Distance(changed_by_many, change, least);
       ASSIGN_OR_RETURN(double bound, BoundOf(name, std::max(gradient, parameter), state, inputs, one, scales));
       if (trained) Judge(absl::StrCat("gradient of ", name), gradient, bound, &VerifyErrors::gradient);
-      bound = std::max(bound, BoundOfChange(before, change, trained ? one.gradients.at(name) : std::vector<double>(),
-                                            scales.of_roundings));
+      if (trained) bound = std::max(bound, kTimesClipping * of_clipping);
+      if (!options_.reference) bound = std::max(bound, TwoRoundings(before, change));
+      if (trained && IsAdamW()) {
+        bound = std::max(bound, PartOfUnsureSteps(change, changed_by_many, one.gradients.at(name), many.gradients.at(name)));
+      }
       Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
       granted[name] = bound * std::max(Norm(change), least);
     }
     const double bound = options_.reference ? kReferenceBound : 1e-4;
     JudgeAverages(many, one, bound, [&](const std::string& name) { return granted[name] / bound; });
     return absl::OkStatus();
-  }
-
-  // Norms below which tensors are compared as if they had these. A gradient may be zero but for roundings, as that of a bias
-  // before a normalisation is: they are those of the numbers that it is summed of, which the norm of all gradients is taken
-  // for. Of f32 the distance from double tells as much.
-  struct Scales {
-    double gradients = 0, changes = 0, statistics = 0;
-    double of_roundings = 0;  // what they make of one element of a gradient
-  };
-  Scales ScalesOf(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) const {
-    if (!options_.reference) return {};
-    double gradients = 0, changes = 0, statistics = 0;  // squares of norms
-    for (const auto& [name, gradient] : one.gradients) gradients += Squares(gradient);
-    for (size_t p = 0; p < state.parameters.size(); ++p) {
-      const double change = Squares(Change(one.after.parameters[p].values, state.parameters[p].values));
-      (one.gradients.contains(state.parameters[p].name) ? changes : statistics) += change;
-    }
-    const double of_gradients = std::max(std::sqrt(gradients), 1.0);
-    return {.gradients = kLeastPart * of_gradients,
-            .changes = kLeastPart * std::max(std::sqrt(changes), inputs.learning_rate * of_gradients),
-            .statistics = kLeastPart * std::max(std::sqrt(statistics), 1.0),
-            .of_roundings = 16 * std::numeric_limits<double>::epsilon() * of_gradients};
   }
 
   static const Tensors& Averages(const StepOutcome& of) { return of.after.kept.at(engine::StateKind::kAverage); }
@@ -382,19 +406,30 @@ class Comparison {
     }
   }
 
-  // Two parameters in f32 may have been rounded to either side. AdamW divides each element by the root of g²: one whose
-  // gradient is roundings alone moves by the whole rate, to either side, and one whose gradient has few digits by as few.
-  // `gradient`: empty of a running statistic; `of_roundings`: what roundings make of an element of it, in double.
-  double BoundOfChange(const std::vector<double>& before, const std::vector<double>& change,
-                       const std::vector<double>& gradient, double of_roundings) const {
-    constexpr double kTwoRoundings = 1.0 / (1 << 23), kEitherSide = 2;
-    const bool adamw = std::holds_alternative<program::AdamW>(options_.lower.update.optimizer);
+  // Returns by what part of its change a parameter in f32 differs whose two values were rounded to either side.
+  static double TwoRoundings(const std::vector<double>& before, const std::vector<double>& change) {
+    constexpr double kTwoRoundings = 1.0 / (1 << 23);
     const double changed = Norm(change);
-    if (!options_.reference) return std::max(adamw ? 1e-2 : 0, changed > 0 ? kTwoRoundings * Norm(before) / changed : 0);
-    if (!adamw || gradient.empty() || changed == 0) return 0;
-    std::vector<double> lost = change;
-    for (size_t i = 0; i < lost.size(); ++i) lost[i] *= std::min(kEitherSide, of_roundings / std::abs(gradient[i]));
-    return Norm(lost) / changed;
+    return changed > 0 ? kTwoRoundings * Norm(before) / changed : 0;
+  }
+
+  bool IsAdamW() const { return std::holds_alternative<program::AdamW>(options_.lower.update.optimizer); }
+
+  // AdamW divides each element by the root of g²: one whose two gradients, of which each may be right, have few digits in
+  // common moves by steps that have as few, and one whose gradient is roundings alone by the whole rate, to either side.
+  // Returns which part of `one_change` such steps are.
+  static double PartOfUnsureSteps(const std::vector<double>& one_change, const std::vector<double>& many_change,
+                                  const std::vector<double>& one_gradient, const std::vector<double>& many_gradient) {
+    constexpr double kTimesOfGradient = 4;
+    std::vector<double> unsure(one_change.size());
+    for (size_t i = 0; i < unsure.size(); ++i) {
+      const double difference = std::abs(one_gradient[i] - many_gradient[i]);
+      if (difference == 0) continue;
+      const double part = std::min(1.0, kTimesOfGradient * difference / std::abs(one_gradient[i]));
+      unsure[i] = part * (std::abs(one_change[i]) + std::abs(many_change[i]));
+    }
+    const double changed = Norm(one_change);
+    return changed > 0 ? Norm(unsure) / changed : 0;
   }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
@@ -470,7 +505,7 @@ class Comparison {
   void AddOwnErrors(const State& before, const StepOutcome& outcome, const Scales& scales) {
     for (const auto& [name, values] : WhatIsOffByItself(before, outcome)) {
       double& error = own_errors_->of_tensor[name];
-      error = std::max(error, Distance(values, own_errors_->exact.at(name), scales.gradients));
+      error = std::max(error, DistanceFromExact(values, own_errors_->exact.at(name), scales.gradients));
     }
   }
 

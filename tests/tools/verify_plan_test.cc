@@ -274,6 +274,75 @@ TEST(VerifyPlan, AnUpdateOfAdamWOfAGradientOfFewDigitsAgrees) {
   EXPECT_GT(report->largest.parameter, 1e-10) << "the case is none any more";
 }
 
+// A fully connected layer before a normalisation over `samples_per_group` samples (0: over all), under data parallelism.
+// Pixels at the edge of the digits never change: the gradients of their weights are roundings alone.
+absl::StatusOr<VerifyReport> VerifyNormalisedDigits(const Spoil& spoil, int64_t samples_per_group,
+                                                    const Arithmetic& arithmetic, const program::Optimizer& optimizer) {
+  layers::GraphBuilder net("normalised_digits");
+  layers::LayerId x =
+      net.FullyConnected("fc1", net.Flatten("flatten", net.Input("images", {1, 8, 8})), {.out_features = 32});
+  x = net.Relu("relu", net.BatchNorm("norm", x, {.samples_per_group = samples_per_group}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc2", x, {.out_features = 10}));
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
+  VerifyOptions options{.steps = 4, .bf16 = arithmetic.bf16, .learning_rate = {.base = 0.001}};
+  options.lower.global_batch = 16;
+  options.lower.update = {.optimizer = optimizer, .weight_decay = 0.01};
+  options.make_program = Spoiled(spoil);
+  return VerifyPlan(graph, plan, *OpenStream("digits"), options);
+}
+
+TEST(VerifyPlan, AnUpdateOfAdamWOfWeightsOfPixelsThatNeverChangeAgrees) {
+  const absl::StatusOr<VerifyReport> report = VerifyNormalisedDigits(nullptr, 0, {}, program::AdamW{});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+  EXPECT_GT(report->largest.parameter, 0.01) << "the case is none any more";
+}
+
+TEST(VerifyPlan, BesideWeightsOfPixelsThatNeverChangeASmallErrorOfAdamWIsFound) {
+  const absl::StatusOr<VerifyReport> report = VerifyNormalisedDigits(
+      [](program::Program& program, const partition::LowerOptions&) {
+        ForEach<program::AdamWUpdate>(program, [](program::AdamWUpdate& op) { op.adam.beta2 = 0.9991; });
+      },
+      0, {}, program::AdamW{});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+  EXPECT_LE(report->error.gradient, report->tolerance.gradient);
+}
+
+// A group of two makes ±1 of whatever it is given, so that the gradient before it is small, and that of a bias zero.
+TEST(VerifyPlan, InBf16AGradientThatIsRoundingsAloneAgrees) {
+  const absl::StatusOr<VerifyReport> report = VerifyNormalisedDigits(nullptr, 2, kBf16, program::Sgd{});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
+// A layer normalisation of numbers that hardly differ makes much of roundings, so that the norm of all gradients, by which
+// clipped steps are scaled, has few digits.
+TEST(VerifyPlan, AStepWhoseClippedGradientsHaveFewDigitsAgrees) {
+  layers::GraphBuilder net("few_digits_of_norm");
+  layers::LayerId x = net.MaxPool("pool1", net.Input("images", {3, 13, 13}), {.kernel = 3, .stride = 2, .pad = 1});
+  x = net.Conv2d("conv1", x, {.out_channels = 6, .kernel = 3, .stride = 2});
+  x = net.Conv2d("conv2", x, {.out_channels = 8, .kernel = 3, .stride = 3, .pad = 2});
+  x = net.Conv2d("conv3", x, {.out_channels = 6, .kernel = 3, .kernel_w = 1, .stride = 3, .pad = 1, .groups = 2});
+  x = net.MaxPool("pool2", x, {.kernel = 3, .pad = 1, .ceil_mode = true});
+  x = net.LayerNorm("norm1", net.FullyConnected("fc1", net.Flatten("flatten", x), {.out_features = 8}));
+  x = net.BatchNorm("norm2", net.FullyConnected("fc2", x, {.out_features = 12, .bias = false}));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc3", x, {.out_features = 8}));
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 24});
+  const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {3, 13, 13}, .synthetic_classes = 8});
+  for (uint64_t seed : {1, 4, 5, 9}) {
+    VerifyOptions options{.steps = 1, .seed = seed, .learning_rate = {.base = 0.01}};
+    options.lower.global_batch = 24;
+    options.lower.update = {.clip_norm = 0.1};
+    const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *images, options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->ok) << "seed " << seed << ": " << report->worst_tensor << " " << report->worst_error << " of "
+                            << report->worst_bound;
+  }
+}
+
 // A convolution that pads its images all around gives each pixel of a normalised one to every output of a window, so that
 // the mean of what it makes is zero but for roundings.
 absl::StatusOr<VerifyReport> VerifyZeroMean(const Spoil& spoil, bool reference) {
