@@ -317,6 +317,22 @@ TEST(VerifyPlan, InBf16AGradientThatIsRoundingsAloneAgrees) {
   EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
 }
 
+// A normalisation of one channel before another: in double its bias has a gradient of zero.
+TEST(VerifyPlan, AGradientThatIsZeroInDoubleAgreesWhateverRoundingsItIs) {
+  layers::GraphBuilder net("norm_of_norm");
+  layers::LayerId x = net.Input("images", {1, 8, 8});
+  x = net.BatchNorm("norm2", net.BatchNorm("norm1", net.AvgPool("pool", x, {.kernel = 4, .stride = 2, .pad = 1})));
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 8}));
+  const layers::LayerGraph graph = *std::move(net).Build();
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 4, .global_batch = 24});
+  const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {1, 8, 8}, .synthetic_classes = 8});
+  VerifyOptions options{.steps = 3, .seed = 121, .learning_rate = {.base = 0.01}};
+  options.lower.global_batch = 24;
+  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *images, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
 // A layer normalisation of numbers that hardly differ makes much of roundings, so that the norm of all gradients, by which
 // clipped steps are scaled, has few digits.
 TEST(VerifyPlan, AStepWhoseClippedGradientsHaveFewDigitsAgrees) {
