@@ -317,7 +317,7 @@ void Checkpointing::NoteTest(int64_t step, const engine::TestScores& test) {
     const absl::Status stated = folder_->StateTest(step, test);
     if (!stated.ok()) Warn(absl::StrCat("the test of a checkpoint was not saved with it: ", stated.message()));
   }
-  if (best_test_.has_value() && !engine::IsBetter(test, *best_test_)) return;
+  if (best_test_.has_value() && !engine::IsBetterTest(test, *best_test_)) return;
   best_test_ = test;
   best_step_ = step;
 }

@@ -352,7 +352,7 @@ class Training {
   void KeepBeforeError(int64_t steps_done) {
     WipeOut();
     if (steps_done == course_.start.step) return;
-    const absl::Status finite = engine::CheckFinite(run_.train->loaded());
+    const absl::Status finite = engine::CheckFiniteParameters(run_.train->loaded());
     if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
     absl::Status weights = SaveWeights(flags_.save, run_.train.get(), outcome_);
     AddTo(weights, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));

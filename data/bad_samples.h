@@ -20,7 +20,7 @@ struct BadSamples {
   void Add(int32_t label, const absl::Status& why);
 };
 
-// Whether more than 1 % of a set of `size` samples are bad: it is then not the set that was meant.
+// Returns whether more than 1 % of a set of `size` samples are bad: it is then not the set that was meant.
 bool IsTooManyBad(int64_t bad, int64_t size);
 absl::Status TooManyBad(const BadSamples& bad, int64_t size);
 

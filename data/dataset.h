@@ -32,7 +32,7 @@ void PadImages(int64_t pad, ImageSet& set);
 // NotFound naming what was looked for where a file is missing; InvalidArgument where its contents are wrong.
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options);
 
-// Whether a folder has one of the files of a split as MNIST names them, be it a link to nothing.
+// Returns whether a folder has one of the files of a split as MNIST names them, be it a link to nothing.
 bool HasIdxFiles(const std::string& folder, SplitOf split);
 
 }  // namespace colonnade::data

@@ -35,10 +35,10 @@ class OpenFile final : public ByteSource {
   int64_t size_ = 0;
 };
 
-// All of a file, into `room`. InvalidArgument where it has more than `limit_bytes`.
+// Reads all of a file into `room`. InvalidArgument where it has more than `limit_bytes`.
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
 
-// Which folder it is, behind all links, and when it last changed.
+// Says which folder it is, behind all links, and when it last changed.
 struct FolderState {
   uint64_t device = 0, inode = 0;
   int64_t modified_ns = 0;  // when an entry was last added or removed, or what somebody has set (mtime)
@@ -47,7 +47,7 @@ struct FolderState {
 absl::StatusOr<FolderState> StateOf(const std::string& folder);
 int64_t NowNs();  // by the clock of FolderState
 
-// Whether a path names something, be it a link to nothing.
+// Returns whether a path names something, be it a link to nothing.
 bool HasName(const std::string& path);
 
 // Writes a file beside `path`, syncs it and renames it to `path`, which has all of `bytes` then or is as it was.

@@ -17,7 +17,7 @@
 
 namespace colonnade::data {
 
-// A folder that holds a folder.
+// Returns whether a path is a folder that holds a folder.
 bool IsImageFolder(const std::string& path);
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& path, SplitOf split,
                                                            const DatasetOptions& options);

@@ -13,9 +13,9 @@
 
 namespace colonnade::data {
 
-// Whether a file is an image by its name: .jpg, .jpeg or .png in any case.
+// Returns whether a file is an image by its name: .jpg, .jpeg or .png in any case.
 bool HasImageEnding(absl::string_view file_name);
-// Whether systems and programs have left it behind: ".DS_Store", "train/._a.jpg", ".ipynb_checkpoints".
+// Returns whether systems and programs have left it behind: ".DS_Store", "train/._a.jpg", ".ipynb_checkpoints".
 bool IsHidden(absl::string_view path);
 
 struct ImageListing {

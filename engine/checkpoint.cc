@@ -162,7 +162,9 @@ std::string FileNameOf(StateKind kind) {
   return absl::StrCat(kind == StateKind::kValue ? "weights" : program::Name(kind), ".safetensors");
 }
 
-bool IsBetter(const TestScores& a, const TestScores& b) { return a.top1 > b.top1 || (a.top1 == b.top1 && a.loss < b.loss); }
+bool IsBetterTest(const TestScores& a, const TestScores& b) {
+  return a.top1 > b.top1 || (a.top1 == b.top1 && a.loss < b.loss);
+}
 
 std::string ToJson(const Manifest& manifest) {
   Json run = Json::object(), files = Json::array();

@@ -53,8 +53,8 @@ struct TestScores {
   double top1 = 0, loss = 0;
   bool operator==(const TestScores&) const = default;
 };
-// Whether `a` is better than `b`: of the higher top-1 accuracy, or of the same and the lower loss.
-bool IsBetter(const TestScores& a, const TestScores& b);
+// Returns whether `a` is better than `b`: of the higher top-1 accuracy, or of the same and the lower loss.
+bool IsBetterTest(const TestScores& a, const TestScores& b);
 
 struct Manifest {
   RunPosition position;

@@ -106,8 +106,8 @@ bool IsJudged(const Manifest& manifest) { return manifest.test.has_value() || st
 
 // By their tests, a tested one before others; by the mean loss of training where neither was tested. REQUIRES: both are
 // judged.
-bool IsBetter(const Manifest& a, const Manifest& b) {
-  if (a.test.has_value() && b.test.has_value()) return engine::IsBetter(*a.test, *b.test);
+bool IsBetterCheckpoint(const Manifest& a, const Manifest& b) {
+  if (a.test.has_value() && b.test.has_value()) return IsBetterTest(*a.test, *b.test);
   if (a.test.has_value() || b.test.has_value()) return a.test.has_value();
   return a.position.loss < b.position.loss;
 }
@@ -218,7 +218,7 @@ absl::StatusOr<std::optional<Manifest>> CheckpointFolder::Best() const {
   for (int64_t step : steps) {
     absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(step));
     if (!manifest.ok() || !IsJudged(*manifest)) continue;
-    if (!best.has_value() || IsBetter(*manifest, *best)) best = *std::move(manifest);
+    if (!best.has_value() || IsBetterCheckpoint(*manifest, *best)) best = *std::move(manifest);
   }
   return best;
 }

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/pieces.h"
+#include "engine/box_runs.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
 

@@ -16,7 +16,7 @@
 
 namespace colonnade::engine {
 
-// Whether Programs match a buffer by name: it is a persistent root, or a member of a persistent bucket.
+// Returns whether Programs match a buffer by name: it is a persistent root, or a member of a persistent bucket.
 bool IsPersistentTensor(const program::Buffer& buffer);
 
 // Where the members of a bucket lie, counted over all of its parts, of which a device may hold some.

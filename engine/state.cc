@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
-#include "engine/pieces.h"
+#include "engine/box_runs.h"
 #include "program/nearest_name.h"
 #include "program/philox.h"
 #include "program/status_macros.h"
@@ -153,7 +153,7 @@ absl::Status CompareBox(const LoadedProgram& loaded, const Piece& piece, int oth
 // left as it was. `box` is scratch.
 absl::Status ReadBox(const LoadedProgram& loaded, const Piece& piece, StateCopy::Tensor& tensor, std::vector<char>& box) {
   const int64_t size = program::SizeInBytes(tensor.dtype), bytes = piece.region.elements() * size;
-  if (const std::optional<int64_t> begin = BeginOfRun(tensor.shape, piece.region); begin.has_value()) {
+  if (const std::optional<int64_t> begin = BeginOfSingleRun(tensor.shape, piece.region); begin.has_value()) {
     return loaded.ReadBytes(piece.buffer, absl::MakeSpan(tensor.bytes).subspan(*begin * size, bytes));
   }
   box.resize(bytes);
@@ -169,7 +169,7 @@ absl::Status ReadBox(const LoadedProgram& loaded, const Piece& piece, StateCopy:
 
 // Copies each box of one tensor from one device, unless devices hold ranges of its bytes, and compares what the others hold.
 // Errors as CopyState.
-absl::Status ReadBoxes(const LoadedProgram& loaded, absl::Span<const Piece> pieces, StateCopy::Tensor& tensor) {
+absl::Status ReadAndCompareBoxes(const LoadedProgram& loaded, absl::Span<const Piece> pieces, StateCopy::Tensor& tensor) {
   absl::flat_hash_map<std::pair<program::Shape, program::Shape>, int> read;  // from which device
   std::vector<char> box;
   for (const Piece& piece : pieces) {
@@ -265,7 +265,7 @@ absl::Status StartAverages(LoadedProgram& loaded) {
     const Parameter& parameter = loaded.program().parameters[p];
     if (!Has(parameter, StateKind::kAverage)) continue;
     MakeTensor(loaded.program(), p, StateKind::kValue, tensor);
-    RETURN_IF_ERROR(ReadBoxes(loaded, parameter.value(), tensor));
+    RETURN_IF_ERROR(ReadAndCompareBoxes(loaded, parameter.value(), tensor));
     RETURN_IF_ERROR(WriteBoxes(loaded, parameter.pieces(StateKind::kAverage), ViewOf(tensor)));
   }
   return absl::OkStatus();
@@ -336,7 +336,7 @@ void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKin
 absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy) {
   for (StateCopy::Tensor& tensor : copy.tensors) {
     if (tensor.parameter != parameter) continue;
-    RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[parameter].pieces(tensor.kind), tensor));
+    RETURN_IF_ERROR(ReadAndCompareBoxes(loaded, loaded.program().parameters[parameter].pieces(tensor.kind), tensor));
   }
   return absl::OkStatus();
 }
@@ -376,11 +376,11 @@ absl::Status CheckFiniteState(const StateCopy& copy) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFinite(const LoadedProgram& loaded) {
+absl::Status CheckFiniteParameters(const LoadedProgram& loaded) {
   StateCopy::Tensor tensor;
   for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
     MakeTensor(loaded.program(), p, StateKind::kValue, tensor);
-    RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[p].value(), tensor));
+    RETURN_IF_ERROR(ReadAndCompareBoxes(loaded, loaded.program().parameters[p].value(), tensor));
     RETURN_IF_ERROR(CheckFinite({ViewOf(tensor)}));
   }
   return absl::OkStatus();
@@ -391,7 +391,7 @@ absl::Status CheckCopies(const LoadedProgram& loaded) {
   for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {
     for (StateKind kind : kStateKinds) {
       MakeTensor(loaded.program(), p, kind, tensor);
-      RETURN_IF_ERROR(ReadBoxes(loaded, loaded.program().parameters[p].pieces(kind), tensor));
+      RETURN_IF_ERROR(ReadAndCompareBoxes(loaded, loaded.program().parameters[p].pieces(kind), tensor));
     }
   }
   return absl::OkStatus();

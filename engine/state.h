@@ -86,7 +86,7 @@ absl::Status CheckFinite(absl::Span<const TensorView> tensors);
 absl::Status CheckFiniteState(const StateCopy& copy);
 // Does the same for every parameter that is loaded, one after the other; Internal where copies differ, as CopyState.
 // REQUIRES: synchronized.
-absl::Status CheckFinite(const LoadedProgram& loaded);
+absl::Status CheckFiniteParameters(const LoadedProgram& loaded);
 
 // Returns Internal, with tensor and devices, where two devices hold the same box of a parameter but not the same bits of it.
 // REQUIRES: synchronized.

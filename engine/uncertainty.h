@@ -21,7 +21,7 @@ double WithinOf(double stated, Origin origin);
 // Returns draw number `draw` of `machine`: a function of (machine, seed, draw) alone.
 Machine DrawMachine(const Machine& machine, uint64_t seed, uint64_t draw);
 
-// Whether every draw is the machine itself.
+// Returns whether every draw is the machine itself.
 bool IsCertain(const Machine& machine);
 
 }  // namespace colonnade::engine

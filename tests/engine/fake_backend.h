@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/backend.h"
-#include "engine/pieces.h"
+#include "engine/box_runs.h"
 
 namespace colonnade::engine {
 

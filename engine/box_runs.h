@@ -1,6 +1,6 @@
-// Global tensors and the boxes of them that buffers hold.
-#ifndef COLONNADE_ENGINE_PIECES_H_
-#define COLONNADE_ENGINE_PIECES_H_
+// The runs of a box: its elements that lie side by side both in the whole tensor and in the box, each of them row-major.
+#ifndef COLONNADE_ENGINE_BOX_RUNS_H_
+#define COLONNADE_ENGINE_BOX_RUNS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ void ForEachRun(const program::Shape& shape, const program::Region& region, F f)
 }
 
 // Returns where in a row-major tensor of `shape` the elements of the box `region` begin, if they lie side by side.
-inline std::optional<int64_t> BeginOfRun(const program::Shape& shape, const program::Region& region) {
+inline std::optional<int64_t> BeginOfSingleRun(const program::Shape& shape, const program::Region& region) {
   size_t outer = shape.size();  // dimensions [outer, rank) are whole
   while (outer > 0 && region.size[outer - 1] == shape[outer - 1]) --outer;
   int64_t begin = 0;
@@ -56,4 +56,4 @@ void ForEachElement(const program::Shape& shape, const program::Region& region, 
 
 }  // namespace colonnade::engine
 
-#endif  // COLONNADE_ENGINE_PIECES_H_
+#endif  // COLONNADE_ENGINE_BOX_RUNS_H_
