@@ -5,10 +5,12 @@
 // the slices.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/bench.h"
 #include "cli/devices.h"
@@ -91,18 +93,24 @@ absl::StatusOr<std::vector<Racer>> Race(const Flags& flags, int slices) {
   const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = DTypeOf(flags)};
   ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
   std::vector<Racer> racers;
+  std::optional<CountProgress> loading(std::in_place, "loading:");
+  int64_t loaded = 0;
   for (const auto& [name, plan] : plans) {
+    loading->Show(loaded++, static_cast<int64_t>(plans.size()), absl::StrCat(" plans, ", name));
     Flags own = flags;
     own.deterministic = false;
     RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, own, racers));
     if (!flags.deterministic) continue;
     RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, flags, racers));
   }
-  CountProgress progress("slice");
+  loading.reset();
+  CountProgress progress("timing:");
+  int64_t done = 0;
+  const int64_t all = slices * static_cast<int64_t>(racers.size());
   for (int slice = 0; slice < slices; ++slice) {
     for (Racer& racer : racers) {
+      progress.Show(done++, all, absl::StrCat(" slices, ", racer.label()));
       RETURN_IF_ERROR(racer.RunSlice());
-      progress.Show(slice, slices, ", " + racer.label());
     }
   }
   return racers;

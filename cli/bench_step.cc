@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/peer.h"
 #include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/io/file.h"
 #include "engine/statistics.h"
@@ -85,6 +86,7 @@ void ReadTasks(const tools::StepMeter& meter, StepReport& report) {
 }
 
 absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, const Session& session, bool times_tasks) {
+  const CountProgress progress("loading");
   const partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
@@ -92,8 +94,10 @@ absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, 
 }
 
 absl::Status RunSteps(const Flags& flags, tools::StepMeter& meter) {
+  CountProgress progress("timing:");
   return meter.Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
-                   flags.steps > 0 ? absl::ZeroDuration() : kLeastTime);
+                   flags.steps > 0 ? absl::ZeroDuration() : kLeastTime,
+                   [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); });
 }
 
 double ImagesPerSecond(const PlanFlags& flags, double step_seconds) {
@@ -126,6 +130,7 @@ std::vector<double> TaskSeconds(const tools::StepMeter& meter) {
 // Ends the meter, whose devices would take the machine's memory and cores from those that are measured.
 absl::StatusOr<tools::Ceilings> DrawRoofline(const Flags& flags, const Session& session, const std::string& path,
                                              std::unique_ptr<tools::StepMeter> meter) {
+  const CountProgress progress("measuring ceilings");
   const program::Program program = meter->program();
   const std::vector<double> seconds = TaskSeconds(*meter);
   meter.reset();

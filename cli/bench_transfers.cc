@@ -104,6 +104,7 @@ void PrintHeader(const BenchFlags& bench, const Versions& versions) {
 }
 
 void PrintColumns(const Sweep& sweep) {
+  WipeOut();
   PrintLine("#");
   PrintLine(absl::StrFormat("# %s, %d devices", sweep.operation, sweep.members));
   PrintLine(absl::StrFormat("# %10s %12s %8s %10s %10s %10s %8s %8s %7s", "size", "count", "type", "time", "p50", "p99",
@@ -113,6 +114,7 @@ void PrintColumns(const Sweep& sweep) {
 }
 
 void PrintRow(const TransferRow& row, bool checked) {
+  WipeOut();  // on a terminal both streams are one
   PrintLine(absl::StrFormat("  %10d %12d %8s %10.2f %10.2f %10.2f %8.3f %8.3f %7s", row.size(), row.run.bytes / 4, "float",
                             1e6 * row.run.Mean(), 1e6 * row.run.Quantile(0.5), 1e6 * row.run.Quantile(0.99), row.algbw(),
                             row.busbw(), checked ? absl::StrCat(row.run.wrong) : "N/A"));
@@ -216,7 +218,7 @@ class Transfers {
 
  private:
   absl::StatusOr<tools::TransferRun> RunOne(const tools::TransferCase& transfer) {
-    if (flags_.json) progress_.Show(done_, total_, absl::StrCat(", ", transfer.operation));
+    progress_.Show(done_, total_, absl::StrCat(", ", transfer.operation));
     ++done_;
     const tools::TransferOptions options{.checks = bench_.checks, .warm_ups = bench_.warm_ups, .repeats = bench_.iterations};
     return tools::RunTransfer(transfer, options,
@@ -275,6 +277,7 @@ absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outc
   if (flags.json) {
     PrintJson(transfers.ToJson());
   } else {
+    WipeOut();
     transfers.PrintFooter();
   }
   outcome.disagrees = transfers.wrong() > 0;

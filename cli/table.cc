@@ -205,7 +205,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
     const std::string where =
         on_gpus ? "" : absl::StrFormat(" on %d core%s", row.row.devices, row.row.devices == 1 ? "" : "s");
     std::fprintf(stderr, "measuring %s%s\n", row.row.label.c_str(), where.c_str());
-    const CountProgress progress(absl::StrCat("measuring ", row.row.label, where));
+    CountProgress progress(absl::StrCat("measuring ", row.row.label, where, ":"));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
@@ -213,7 +213,8 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
         std::unique_ptr<tools::StepMeter> meter,
         tools::StepMeter::Create(*graph, row.plan, {.global_batch = row.row.global_batch, .dtype = DTypeOf(flags)},
                                  std::move(backend)));
-    RETURN_IF_ERROR(meter->Run(kMeasuredSteps));
+    RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),
+                               [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); }));
     row.measured_sec = engine::TrimmedMean(meter->step_seconds());
   }
   return absl::OkStatus();

@@ -37,6 +37,11 @@ double ProcessorSeconds() {
   return absl::ToDoubleSeconds(absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime));
 }
 
+// How many steps a run of at least `steps` and `time` will have, of which `done` took `elapsed`.
+int64_t AboutSteps(int64_t steps, absl::Duration time, int64_t done, absl::Duration elapsed) {
+  return std::max({steps, done, static_cast<int64_t>(static_cast<double>(done) * absl::FDivDuration(time, elapsed))});
+}
+
 class Stopwatch {
  public:
   Spent Read() const {
@@ -98,7 +103,7 @@ absl::Status StepMeter::Enqueue() {
   return s;
 }
 
-absl::Status StepMeter::Run(int steps, absl::Duration time) {
+absl::Status StepMeter::Run(int steps, absl::Duration time, const StepProgress& progress) {
   const absl::Time begin = program::SteadyNow();
   absl::Time last = begin;
   RETURN_IF_ERROR(Enqueue());
@@ -112,6 +117,7 @@ absl::Status StepMeter::Run(int steps, absl::Duration time) {
     if (step > 0) {
       steps_.push_back(absl::ToDoubleSeconds(now - last));
       times_.push_back(executor_->LatestTimes());
+      if (progress) progress(step, AboutSteps(steps, time, step, now - begin));
     }
     last = now;
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct Spent {
   double seconds = 0, processor_seconds = 0;
 };
 
+// Called after each counted step with the steps done and about how many there will be.
+using StepProgress = std::function<void(int64_t done, int64_t total)>;
+
 // Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program
 // stays loaded between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
 class StepMeter {
@@ -37,7 +41,7 @@ class StepMeter {
                                                            std::shared_ptr<engine::Backend> backend = nullptr);
 
   // Runs at least `steps` more steps, for at least `time`; one before them is not counted.
-  absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration());
+  absl::Status Run(int steps, absl::Duration time = absl::ZeroDuration(), const StepProgress& progress = nullptr);
 
   const program::Program& program() const { return program_; }
   // Return, for each counted step, the seconds from the end of the step before to its own end, the times of its tasks, and

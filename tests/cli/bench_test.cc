@@ -122,6 +122,22 @@ TEST_F(Command, BenchStepSaysWhereTheTimeGoes) {
   EXPECT_THAT(text.out, HasSubstr("start-up: the Program was ready after "));
 }
 
+class BenchProgress : public Command {
+ protected:
+  void ExpectSays(const std::string& arguments, const std::string& message) const {
+    const pid_t child = Start(arguments);
+    AwaitMessage(message);
+    ::kill(child, SIGKILL);
+    Wait(child);
+  }
+};
+
+TEST_F(BenchProgress, CountsStepsSlicesAndTransfersWhileTheyAreTimed) {
+  ExpectSays("bench step --model=two_column --steps=1048576 --machine=cpu-2core", "/1048576 steps [");
+  ExpectSays("bench plans --model=two_column --slices=1000 --machine=cpu-2core", "/6000 slices, ");
+  ExpectSays("bench transfers --operation=exchange -b 64M -e 64M -n 100000", "transfer 0/");
+}
+
 TEST_F(Command, BenchStepDrawsItsRoofline) {
   if (kSanitized) GTEST_SKIP() << "skipped: ceilings take arrays larger than all caches";
   const Result r = Run(absl::StrCat(
