@@ -83,6 +83,19 @@ void AddMeasuredBackendFlag(CLI::App& app, BackendFlags& flags) {
       ->group(kMachineGroup);
 }
 
+// Refuses names that end as files of other kinds do.
+CLI::Validator FileOf(const char* kind, std::vector<std::string> others) {
+  auto check = [kind, others = std::move(others)](std::string& path) -> std::string {
+    for (const std::string& ending : others) {
+      if (absl::EndsWithIgnoreCase(path, ending)) {
+        return absl::StrFormat("expected the name of %s file, found \"%s\"", kind, path);
+      }
+    }
+    return "";
+  };
+  return {check, ""};
+}
+
 }  // namespace
 
 int64_t SamplesPerGroup(absl::string_view batch_norm) {
@@ -193,16 +206,7 @@ void AddDataFlags(CLI::App& app, DataFlags& flags) {
       ->group(group);
 }
 
-CLI::Validator DrawnFile() {
-  auto check = [](std::string& path) -> std::string {
-    for (const char* ending : {".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp"}) {
-      if (absl::EndsWithIgnoreCase(path, ending))
-        return absl::StrFormat("expected the name of an SVG file, found \"%s\"", path);
-    }
-    return "";
-  };
-  return {check, ""};
-}
+CLI::Validator DrawnFile() { return FileOf("an SVG", {".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp"}); }
 
 void AddProfileFlag(CLI::App& app, ProfileFlags& flags) {
   app.add_option("--machine", flags.machine,
@@ -457,7 +461,9 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
 }
 
 void AddReportFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--report", flags.report, "one HTML page with plan, timeline, memory and machine")->type_name("FILE.html");
+  app.add_option("--report", flags.report, "one HTML page with plan, timeline, memory and machine")
+      ->check(FileOf("an HTML", {".pdf", ".json", ".txt", ".md", ".csv", ".png", ".jpg", ".jpeg"}))
+      ->type_name("FILE.html");
 }
 
 void AddJsonFlag(CLI::App& app, Flags& flags) {

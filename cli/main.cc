@@ -157,6 +157,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(line->words.rbegin(), line->words.rend()));  // CLI11 takes them from the end
   } catch (const CLI::Success& success) {
+    if (const std::string wrong = colonnade::cli::WrongCommand(app, ours->words); !wrong.empty()) {
+      std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", wrong.c_str());
+      return kUsage;
+    }
     const int code = app.exit(success);
     return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {

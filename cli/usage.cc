@@ -35,10 +35,15 @@ std::string UnknownCommand(const std::string& word, const std::vector<std::strin
                          absl::StrJoin(commands, ", "));
 }
 
+std::vector<std::string> NamesOfCommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  return names;
+}
+
 // Returns what is missing in `colonnade bench …`, where none of its sub-commands was named.
 std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>& words) {
-  std::vector<std::string> commands;
-  for (const CLI::App* sub : group.get_subcommands({})) commands.push_back(sub->get_name());
+  const std::vector<std::string> commands = NamesOfCommands(group);
   if (words.size() > 1 && !absl::StartsWith(words[1], "-")) {
     return absl::StrCat(words[0], ": ", UnknownCommand(words[1], commands));
   }
@@ -51,7 +56,11 @@ std::string OfAValue(const std::string& message) {
       // It says so of "1e3" and "64.5", too.
       {"(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)",
        "$1: expected a whole number from $3 to $4, found \"$2\""},
-      {"(--[a-z-]+): (.*) not in \\{(.*)\\}", "$1: expected one of $3, found \"$2\""},
+      {"(--[a-z-]+|[A-Z]+): (.*) not in \\{(.*)\\}", "$1: expected one of $3, found \"$2\""},
+      {"(--[a-z-]+): At [Mm]ost 1 required but received ([0-9]+)", "$1: expected one value, found $2"},
+      {"(--[a-z-]+): At (?:[Mm]ost|[Ll]east) ([0-9]+) required but received ([0-9]+)", "$1: expected $2 values, found $3"},
+      {"The following arguments? (?:was|were) not expected: (-.*)", "unknown flag $1"},
+      {"The following arguments? (?:was|were) not expected: (.*)", "expected nothing more, found \"$1\""},
       {"(--[a-z-]+): 1 required (.*) missing", "$1: expected a value behind it, found none"},
       {"Could not convert: (--[a-z-]+) = (.*)", "$1: expected another kind of value, found \"$2\""}};
   for (const auto& [theirs, ours] : kWords) {
@@ -91,10 +100,20 @@ std::string FlagWithoutValue(const std::vector<std::string>& words) {
   return found == words.end() ? "" : *found;
 }
 
+std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::vector<std::string> named(
+      absl::c_find_if(words, [](const std::string& word) { return !absl::StartsWith(word, "-"); }), words.end());
+  if (named.empty()) return "";
+  const CLI::App* const meant = CommandOf(app, named);
+  if (meant == nullptr) return UnknownCommand(named[0], NamesOfCommands(app));
+  const bool names_another = !SubCommandsOf(*meant).empty() && named.size() > 1 && !absl::StartsWith(named[1], "-");
+  return names_another ? MissingOfGroup(*meant, named) : "";
+}
+
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   std::string message = OfAValue(error.what());
-  std::vector<std::string> known, commands;
-  for (const CLI::App* sub : app.get_subcommands({})) commands.push_back(sub->get_name());
+  std::vector<std::string> known;
+  const std::vector<std::string> commands = NamesOfCommands(app);
   const CLI::App* const meant = CommandOf(app, words);
   const auto is_command = [&](const std::string& word) {
     return std::find(commands.begin(), commands.end(), word) != commands.end();

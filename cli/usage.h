@@ -16,6 +16,10 @@ std::string FlagWithoutValue(const std::vector<std::string>& words);
 // 0x10 is none.
 void ReadWholeNumbersInDecimal(CLI::App& app);
 
+// Returns what is wrong with a sub-command that `words` name and that there is not; empty if they name none, or one that
+// there is.
+std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words);
+
 // Returns the message of a command line that cannot be parsed, with the flag that was probably meant.
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 

@@ -292,6 +292,32 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError("train --model=lenet --data=digits", 2, {"conv3", "[1,8,8]"});
 }
 
+TEST_F(Command, AMistypedSubCommandIs2BesideHelpToo) {
+  for (const char* words : {"trian --help", "--help trian", "-h trian", "trian --version"}) {
+    ExpectError(words, 2, {"unknown sub-command \"trian\", did you mean \"train\"?"});
+  }
+  ExpectError("bench stp --help", 2, {"bench: unknown sub-command \"stp\", did you mean \"step\"?"});
+  for (const char* words : {"--help", "train --help", "--help train", "bench --help", "bench step --help", "--version"}) {
+    EXPECT_EQ(Run(words).code, 0) << words;
+  }
+}
+
+TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {
+  ExpectError("plan --model=lenet --batch=1 --batch=2", 2, {"--batch: expected one value, found 2;"});
+  ExpectError(absl::StrCat(kTrain, "--optimizer=adamw --betas=0.9"), 2, {"--betas: expected 2 values, found 1;"});
+  ExpectError(absl::StrCat(kTrain, "--optimizer=adamw --betas=0.9,0.9,0.9"), 2, {"--betas: expected 2 values, found 3;"});
+  ExpectError("man frob", 2, {"SUBCOMMAND: expected one of train,eval,", "found \"frob\";"});
+  ExpectError("checkpoint frob x", 2, {"ACTION: expected one of show,verify,export, found \"frob\";"});
+  ExpectError("models lenet alexnet", 2, {"expected nothing more, found \"alexnet\";"});
+  ExpectError("train --model=two_column --divices=2", 2, {"unknown flag --divices=2; did you mean \"--devices\"?"});
+}
+
+TEST_F(Command, AReportIsNoFileOfAnotherKind) {
+  for (const char* name : {"r.pdf", "r.json", "r.PNG"}) {
+    ExpectError(absl::StrCat("plan --model=lenet --report=", In(name)), 2, {"--report: expected the name of an HTML file"});
+  }
+}
+
 TEST_F(Command, NoCudaIs69) {
   ExpectError("table --dtype=tf32", 2, {"--dtype=tf32", "--backend=cuda"});
   ExpectError("table --collectives=nccl", 2, {"--collectives=nccl", "--backend=cuda"});
