@@ -44,7 +44,7 @@ struct ModelInfo {
   std::string description;
   int64_t input_channels = 3, input_size = 0, classes = 0;
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
-  std::string lr_policy = "constant";  // as --lr-policy takes it; steps are those of a batch of 64
+  std::string lr_policy = "constant";  // as --lr-policy takes it; N counts steps of the run
   bool shifts_images = false;          // its recipe moves training images by up to a pixel
   bool has_auxiliary_heads = false;
   absl::StatusOr<layers::LayerGraph> (*build)(const ModelOptions&) = nullptr;  // null: a file's (tools/network_file.h)
