@@ -74,7 +74,7 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
 
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
   if (devices.empty()) return absl::StrCat(kTasksNotTimed, "\n");
-  std::vector<std::string> lines = {"last steps, ms each: device    compute  exposed comm.  input      idle"};
+  std::vector<std::string> lines = {"last step, ms:       device    compute  exposed comm.  input      idle"};
   if (devices.size() > size_t{tools::kMostDevicesShown}) {
     lines.push_back(DeviceRow(absl::StrCat("least of ", devices.size()), Percentiles(devices, 0)));
     lines.push_back(DeviceRow("median", Percentiles(devices, 0.5)));
