@@ -21,6 +21,9 @@
 using namespace colonnade;  // NOLINT: an example
 
 // README begins
+constexpr int kDevices = 4;
+constexpr int64_t kBatch = 32;  // over all devices
+
 absl::Status TrainOwnNetwork() {
   layers::GraphBuilder net("own");
   auto x = net.Input("images", {1, 8, 8});
@@ -34,10 +37,11 @@ absl::Status TrainOwnNetwork() {
   ASSIGN_OR_RETURN(std::unique_ptr<data::SampleSet> digits, data::OpenSamples("digits", data::SplitOf::kTrain, {}));
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, data::Pipeline::Create(std::move(digits), {}));
 
-  ASSIGN_OR_RETURN(partition::Plan plan, partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 32}));
+  ASSIGN_OR_RETURN(partition::Plan plan,
+                   partition::NamedPlan("hybrid", graph, {.devices = kDevices, .global_batch = kBatch}));
   ASSIGN_OR_RETURN(program::Program program,
-                   partition::Lower(graph, plan, {.global_batch = 32, .pixels = stream->scaling()}));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = 4}));
+                   partition::Lower(graph, plan, {.global_batch = kBatch, .pixels = stream->scaling()}));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> devices, cpu::MakeCpuBackend({.devices = kDevices}));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *devices));
   RETURN_IF_ERROR(engine::InitializeParameters(executor->loaded(), /*seed=*/1));
   ASSIGN_OR_RETURN(engine::TrainReport report,
