@@ -95,10 +95,11 @@ std::string FingerprintOf(const layers::LayerGraph& graph) {
 
 std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
   if (free >= added * bytes) return "";
+  const int64_t room = free / std::max<int64_t>(bytes, 1);
   return absl::StrFormat(
-      "there is room for %d more checkpoints of %.1f MB, and %d more may be there at once; what finds no room is not saved "
+      "the disk has room for %d checkpoint%s of %.1f MB more, but the run may add %d; what finds no room is not saved "
       "(--checkpoint-keep=N keeps fewer)",
-      free / std::max<int64_t>(bytes, 1), static_cast<double>(bytes) / 1e6, added);
+      room, room == 1 ? "" : "s", static_cast<double>(bytes) / 1e6, added);
 }
 
 engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,

@@ -175,8 +175,8 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
   if (samples.classes() <= classes) return absl::OkStatus();
   const std::string remedy =
       is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
-  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d classes, %s has %d; %s", flags.model, classes,
-                                                       samples.name(), samples.classes(), remedy));
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d class%s, %s has %d; %s", flags.model, classes,
+                                                       classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
 }
 
 }  // namespace colonnade::cli

@@ -103,8 +103,9 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan) {
-    plan.notes.push_back(absl::StrFormat("auto on machine %s: plan %s; no other is faster by more than the simulator errs",
-                                         machine.Title(), plan.name));
+    plan.notes.push_back(
+        absl::StrFormat("auto chose %s, judged on machine %s: no other plan is faster by more than the simulator errs",
+                        plan.name, machine.Title()));
   }
   if (flags.dtype == "auto")
     plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");

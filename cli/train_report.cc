@@ -94,8 +94,9 @@ void PrintFirstLines(const Flags& flags, const Session& session, const std::stri
   PrintSession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
   Say(absl::StrCat("data ", data));
-  Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %d steps", NameOf(update), course.learning_rate.base,
-                      Describe(course.learning_rate), Describe(update), flags.batch, course.steps));
+  Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %d step%s", NameOf(update), course.learning_rate.base,
+                      Describe(course.learning_rate), Describe(update), flags.batch, course.steps,
+                      course.steps == 1 ? "" : "s"));
   if (course.samples < flags.batch) {
     Say(absl::StrFormat("note: the data set has %d samples, fewer than a batch: some come twice in it", course.samples));
   }

@@ -82,9 +82,9 @@ absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_vie
     if (size % d == 0) absl::StrAppend(&divisors, divisors.empty() ? "" : ", ", d);
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "strategy %s over %d positions needs %s divisible by %d, found %d; nearest that work: %s%d %s, or %s positions",
+      "strategy %s over %d positions needs %s divisible by %d, found %d; nearest that work: %s%d %s, or %s position%s",
       Name(strategy), axis_size, what, axis_size, size, below > 0 ? absl::StrCat(below, " or ") : "", below + axis_size,
-      what, divisors));
+      what, divisors, size == 1 ? "" : "s"));
 }
 
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason) {

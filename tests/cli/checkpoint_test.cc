@@ -243,7 +243,7 @@ TEST_F(Checkpointed, TheBestOfAFolderIsOneThatIsInIt) {
 TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
   EXPECT_EQ(RoomNote(10'000'000, 50'000'000, 5), "");
   EXPECT_THAT(RoomNote(10'000'000, 49'999'999, 5),
-              HasSubstr("room for 4 more checkpoints of 10.0 MB, and 5 more may be there at once"));
+              HasSubstr("room for 4 checkpoints of 10.0 MB more, but the run may add 5"));
   EXPECT_EQ(RoomNote(0, 0, 5), "");
 }
 

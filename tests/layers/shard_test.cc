@@ -404,7 +404,7 @@ TEST(Shard, ABatchNormIsRefusedWithItsNameOrItsGroups) {
             "groups of 3 samples, or 1, 2, 4 positions");
   EXPECT_EQ(Words(large, ShapesOf(large, {{12, 8, 6, 6}}), kBatch, 2),
             "strategy batch over 2 positions needs groups of 12 samples divisible by 2, found 1; nearest that work: 2 "
-            "groups of 12 samples, or 1 positions");
+            "groups of 12 samples, or 1 position");
   EXPECT_THAT(Words(norm, shapes, kBatch, 5), HasSubstr("needs batch divisible by 5, found 12"));
   EXPECT_THAT(Words(norm, shapes, kGroup, 3), HasSubstr("needs channels divisible by 3, found 8"));
 }
