@@ -462,7 +462,7 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
 
 void AddReportFlag(CLI::App& app, Flags& flags) {
   app.add_option("--report", flags.report, "one HTML page with plan, timeline, memory and machine")
-      ->check(FileOf("an HTML", {".pdf", ".json", ".txt", ".md", ".csv", ".png", ".jpg", ".jpeg"}))
+      ->check(FileOf("an HTML", {".pdf", ".json", ".txt", ".md", ".csv", ".png", ".jpg", ".jpeg", ".gif", ".webp"}))
       ->type_name("FILE.html");
 }
 

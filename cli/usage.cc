@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/definitions.h"
 #include "program/nearest_name.h"
@@ -50,8 +51,23 @@ std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>
   return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
 }
 
-// What CLI11 says of a value, in our words: flag, expected, found.
-std::string OfAValue(const std::string& message) {
+// Returns what is wrong with words of the command line that nothing takes, of which CLI11 lists all, the last one first.
+std::string Unexpected(const std::string& listed, const std::vector<std::string>& words) {
+  const std::vector<std::string> unexpected = absl::StrSplit(listed, ' ');
+  std::vector<std::string> in_order;
+  for (const std::string& word : words) {
+    if (!absl::c_linear_search(unexpected, word)) continue;
+    if (absl::StartsWith(word, "-")) return absl::StrCat("unknown flag ", word);
+    in_order.push_back(word);
+  }
+  return absl::StrFormat("expected nothing more, found \"%s\"", in_order.empty() ? listed : absl::StrJoin(in_order, " "));
+}
+
+// What CLI11 says of a value or of the words of the command line, in our words: flag, expected, found.
+std::string InOurWords(const std::string& message, const std::vector<std::string>& words) {
+  static const std::regex unexpected("The following arguments? (?:was|were) not expected: (.*)");
+  std::smatch match;
+  if (std::regex_match(message, match, unexpected)) return Unexpected(match[1], words);
   static constexpr std::pair<const char*, const char*> kWords[] = {
       // It says so of "1e3" and "64.5", too.
       {"(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)",
@@ -59,8 +75,6 @@ std::string OfAValue(const std::string& message) {
       {"(--[a-z-]+|[A-Z]+): (.*) not in \\{(.*)\\}", "$1: expected one of $3, found \"$2\""},
       {"(--[a-z-]+): At [Mm]ost 1 required but received ([0-9]+)", "$1: expected one value, found $2"},
       {"(--[a-z-]+): At (?:[Mm]ost|[Ll]east) ([0-9]+) required but received ([0-9]+)", "$1: expected $2 values, found $3"},
-      {"The following arguments? (?:was|were) not expected: (-.*)", "unknown flag $1"},
-      {"The following arguments? (?:was|were) not expected: (.*)", "expected nothing more, found \"$1\""},
       {"(--[a-z-]+): 1 required (.*) missing", "$1: expected a value behind it, found none"},
       {"Could not convert: (--[a-z-]+) = (.*)", "$1: expected another kind of value, found \"$2\""}};
   for (const auto& [theirs, ours] : kWords) {
@@ -101,9 +115,10 @@ std::string FlagWithoutValue(const std::vector<std::string>& words) {
 }
 
 std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {
-  const std::vector<std::string> named(
-      absl::c_find_if(words, [](const std::string& word) { return !absl::StartsWith(word, "-"); }), words.end());
-  if (named.empty()) return "";
+  std::vector<std::string> named;
+  absl::c_copy_if(words, std::back_inserter(named),
+                  [](const std::string& word) { return word != "-h" && word != "--help" && word != "--version"; });
+  if (named.empty() || absl::StartsWith(named[0], "-")) return "";
   const CLI::App* const meant = CommandOf(app, named);
   if (meant == nullptr) return UnknownCommand(named[0], NamesOfCommands(app));
   const bool names_another = !SubCommandsOf(*meant).empty() && named.size() > 1 && !absl::StartsWith(named[1], "-");
@@ -111,7 +126,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
 }
 
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::string message = OfAValue(error.what());
+  std::string message = InOurWords(error.what(), words);
   std::vector<std::string> known;
   const std::vector<std::string> commands = NamesOfCommands(app);
   const CLI::App* const meant = CommandOf(app, words);

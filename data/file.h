@@ -38,7 +38,7 @@ class OpenFile final : public ByteSource {
 // Reads all of a file into `room`. InvalidArgument where it has more than `limit_bytes`.
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
 
-// Says which folder it is, behind all links, and when it last changed.
+// Which folder it is, behind all links, and when it last changed.
 struct FolderState {
   uint64_t device = 0, inode = 0;
   int64_t modified_ns = 0;  // when an entry was last added or removed, or what somebody has set (mtime)

@@ -142,27 +142,25 @@ std::vector<double> Change(const std::vector<double>& after, const std::vector<d
   return change;
 }
 
+// ‖a‖, at least `least`; 1 where both are zero.
+double NormOrOne(const std::vector<double>& a, double least) {
+  const double norm = std::max(Norm(a), least);
+  return norm > 0 ? norm : 1;
+}
 // ‖a − b‖ / ‖b‖, or over `least` where ‖b‖ is less; where both are zero, ‖a‖.
 double Distance(const std::vector<double>& a, const std::vector<double>& b, double least = 0) {
-  const double difference = Norm(Change(a, b)), norm = std::max(Norm(b), least);
-  if (difference == 0) return 0;
-  return difference / (norm > 0 ? norm : 1);
+  const double difference = Norm(Change(a, b));
+  return difference == 0 ? 0 : difference / NormOrOne(b, least);
 }
 
+// Of all gradients together.
+double Norm(const Gradients& gradients) {
+  double squares = 0;
+  for (const auto& [name, gradient] : gradients) squares += Squares(gradient);
+  return std::sqrt(squares);
+}
 // By what part the norm of all gradients differs: a step whose gradients are clipped is scaled by it.
-double DistanceOfNorms(const Gradients& a, const Gradients& b) {
-  const auto norm = [](const Gradients& of) {
-    double squares = 0;
-    for (const auto& [name, gradient] : of) squares += Squares(gradient);
-    return std::sqrt(squares);
-  };
-  return Distance({norm(a)}, {norm(b)});
-}
-
-// Of what is zero in double no digit is right.
-double DistanceFromExact(const std::vector<double>& a, const std::vector<double>& exact, double least) {
-  return Distance(a, exact, std::max(least, std::numeric_limits<double>::epsilon() * Norm(a)));
-}
+double DistanceOfNorms(const Gradients& a, const Gradients& b) { return Distance({Norm(a)}, {Norm(b)}); }
 
 // |a − b| / |b|, or over kLeastLoss where |b| is less.
 double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
@@ -286,16 +284,16 @@ class Comparison {
   };
   Scales ScalesOf(const State& state, const engine::StepInputs& inputs, const StepOutcome& one) const {
     const double least_part = options_.reference ? kLeastPartOfDouble : options_.bf16 ? kLeastPartOfBf16 : 0;
-    double gradients = 0, changes = 0, statistics = 0;  // squares of norms
-    for (const auto& [name, gradient] : one.gradients) gradients += Squares(gradient);
+    double changes = 0, statistics = 0;  // squares of norms
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const double change = Squares(Change(one.after.parameters[p].values, state.parameters[p].values));
       (one.gradients.contains(state.parameters[p].name) ? changes : statistics) += change;
     }
-    const double of_gradients = std::max(std::sqrt(gradients), 1.0);
+    constexpr double kLeastNorm = 1;
+    const double of_gradients = std::max(Norm(one.gradients), kLeastNorm);
     return {.gradients = least_part * of_gradients,
             .changes = least_part * std::max(std::sqrt(changes), inputs.learning_rate * of_gradients),
-            .statistics = least_part * std::max(std::sqrt(statistics), 1.0)};
+            .statistics = least_part * std::max(std::sqrt(statistics), kLeastNorm)};
   }
 
   // How far a tensor is from what one device computes in double.
@@ -335,25 +333,42 @@ class Comparison {
     return distances;
   }
 
+  static void KeepLargest(const std::vector<DistanceOfTensor>& distances, std::vector<double>& largest) {
+    largest.resize(distances.size());
+    for (size_t i = 0; i < distances.size(); ++i) largest[i] = std::max(largest[i], distances[i].distance);
+  }
+
   absl::Status JudgeBf16(const State& state, const engine::StepInputs& inputs, const StepOutcome& many) {
-    constexpr double kTimesReference = 1.5;
+    constexpr double kTimesReference = 1.5, kNoDigitIsRight = 0.5;
     ASSIGN_OR_RETURN(const StepOutcome exact, RunOn(*exact_, state, inputs));
     const Scales scales = ScalesOf(state, inputs, exact);
-    std::vector<double> of_roundings;  // the largest that roundings alone have made
+    // The largest that roundings alone have made, relative to a tensor's own norm and to the least norms.
+    std::vector<double> of_roundings, of_roundings_scaled;
     const auto round = [&](const State& from) -> absl::Status {
       ASSIGN_OR_RETURN(const StepOutcome rounded, RunOn(*rounded_, from, inputs));
-      const std::vector<DistanceOfTensor> distances = DistancesOf({from, rounded}, {state, exact}, scales);
-      of_roundings.resize(distances.size());
-      for (size_t i = 0; i < distances.size(); ++i) of_roundings[i] = std::max(of_roundings[i], distances[i].distance);
+      KeepLargest(DistancesOf({from, rounded}, {state, exact}, {}), of_roundings);
+      KeepLargest(DistancesOf({from, rounded}, {state, exact}, scales), of_roundings_scaled);
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(round(state));
     Neighbours neighbours(state, exact.gradients, kRoundingOfBf16, options_.seed);
-    const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact}, scales);
+    const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact}, {}),
+                                        found_scaled = DistancesOf({state, many}, {state, exact}, scales);
+    // Of a change also where that holds of its gradient, which stands before it: weight decay alone may make the change.
+    const auto no_digit_is_right = [&](size_t i) {
+      const bool has_gradient = i > 0 && found[i - 1].what == &VerifyErrors::gradient;
+      return of_roundings[i] >= kNoDigitIsRight || (has_gradient && of_roundings[i - 1] >= kNoDigitIsRight);
+    };
     for (size_t i = 0; i < found.size(); ++i) {
-      const auto bound = [&] { return std::max(kTimesReference * of_roundings[i], kLeastBoundOfBf16); };
-      while (found[i].distance > bound() && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
-      Judge(found[i].tensor, found[i].distance, bound(), found[i].what);
+      const auto bound = [&](const std::vector<double>& roundings) {
+        return std::max(kTimesReference * roundings[i], kLeastBoundOfBf16);
+      };
+      while (found[i].distance > bound(of_roundings) && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
+      if (found[i].distance > bound(of_roundings) && no_digit_is_right(i)) {
+        Judge(found[i].tensor, found_scaled[i].distance, bound(of_roundings_scaled), found[i].what);
+      } else {
+        Judge(found[i].tensor, found[i].distance, bound(of_roundings), found[i].what);
+      }
     }
     return absl::OkStatus();
   }
@@ -367,7 +382,7 @@ class Comparison {
                              : 1e-5,
           &VerifyErrors::loss);
     const Scales scales = ScalesOf(state, inputs, one);
-    const double of_clipping = options_.lower.update.clip_norm > 0 ? DistanceOfNorms(many.gradients, one.gradients) : 0;
+    const double of_clipping = IsClipped(one) || IsClipped(many) ? DistanceOfNorms(many.gradients, one.gradients) : 0;
     std::map<std::string, double> granted;  // of a parameter, as it is after the step
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
@@ -383,7 +398,9 @@ class Comparison {
       if (trained) bound = std::max(bound, kTimesClipping * of_clipping);
       if (!options_.reference) bound = std::max(bound, TwoRoundings(before, change));
       if (trained && IsAdamW()) {
-        bound = std::max(bound, PartOfUnsureSteps(change, changed_by_many, one.gradients.at(name), many.gradients.at(name)));
+        bound = std::max(bound, NormOfUnsureSteps(change, changed_by_many, one.gradients.at(name), many.gradients.at(name),
+                                                  LargestStep(inputs.learning_rate)) /
+                                    NormOrOne(change, least));
       }
       Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
       granted[name] = bound * std::max(Norm(change), least);
@@ -413,23 +430,36 @@ class Comparison {
     return changed > 0 ? kTwoRoundings * Norm(before) / changed : 0;
   }
 
+  bool IsClipped(const StepOutcome& step) const {
+    const double clip_norm = options_.lower.update.clip_norm;
+    return clip_norm > 0 && Norm(step.gradients) > clip_norm;
+  }
   bool IsAdamW() const { return std::holds_alternative<program::AdamW>(options_.lower.update.optimizer); }
+
+  // Returns how far AdamW moves an element at most whose gradients were small before: by lr·(1 − beta1) / sqrt(1 − beta2),
+  // or by lr in the first step.
+  double LargestStep(double learning_rate) const {
+    const auto& adam = std::get<program::AdamW>(options_.lower.update.optimizer);
+    double factor = 1;
+    for (const auto& [layer, rate] : options_.lower.update.layer_rates) factor = std::max(factor, rate);
+    return factor * learning_rate * std::max(1.0, (1 - adam.beta1) / std::sqrt(1 - adam.beta2));
+  }
 
   // AdamW divides each element by the root of g²: one whose two gradients, of which each may be right, have few digits in
   // common moves by steps that have as few, and one whose gradient is roundings alone by the whole rate, to either side.
-  // Returns which part of `one_change` such steps are.
-  static double PartOfUnsureSteps(const std::vector<double>& one_change, const std::vector<double>& many_change,
-                                  const std::vector<double>& one_gradient, const std::vector<double>& many_gradient) {
+  // Returns the norm of what such steps may differ by.
+  static double NormOfUnsureSteps(const std::vector<double>& one_change, const std::vector<double>& many_change,
+                                  const std::vector<double>& one_gradient, const std::vector<double>& many_gradient,
+                                  double largest_step) {
     constexpr double kTimesOfGradient = 4;
     std::vector<double> unsure(one_change.size());
     for (size_t i = 0; i < unsure.size(); ++i) {
-      const double difference = std::abs(one_gradient[i] - many_gradient[i]);
+      const double difference = std::abs(one_gradient[i] - many_gradient[i]), by_one = std::abs(one_change[i]);
       if (difference == 0) continue;
-      const double part = std::min(1.0, kTimesOfGradient * difference / std::abs(one_gradient[i]));
-      unsure[i] = part * (std::abs(one_change[i]) + std::abs(many_change[i]));
+      const double by_both = by_one + std::min(std::abs(many_change[i]), by_one + largest_step);
+      unsure[i] = by_both * std::min(1.0, kTimesOfGradient * difference / std::abs(one_gradient[i]));
     }
-    const double changed = Norm(one_change);
-    return changed > 0 ? Norm(unsure) / changed : 0;
+    return Norm(unsure);
   }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
@@ -453,29 +483,35 @@ class Comparison {
   // Double-precision kernels and neighbours are slow, so they run only where the plain bound is passed.
   absl::StatusOr<double> BoundOf(const std::string& name, double error, const State& state, const engine::StepInputs& inputs,
                                  const StepOutcome& one, const Scales& scales) {
-    constexpr double kSingleBound = 1e-4, kTimesOwnError = 4;
+    constexpr double kSingleBound = 1e-4, kTimesOwnError = 4, kLeastOfRoundings = 1.0 / 1024;
     const double least = options_.reference ? kReferenceBound : options_.tf32 ? kTf32Bound : kSingleBound;
     if (error <= least || (options_.reference && !one.gradients.contains(name))) return least;
     if (!own_errors_) {
       own_errors_.emplace(state, one.gradients, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
       RETURN_IF_ERROR(RunExact(state, inputs, one));
-      AddOwnErrors(state, one, scales);
+      for (const auto& [of, values] : WhatIsOffByItself(state, one)) {
+        own_errors_->least_norm_of[of] = std::max(scales.gradients, kLeastOfRoundings * Norm(values));
+      }
+      AddOwnErrors(state, one);
     }
     const auto bound = [&] { return std::max(least, kTimesOwnError * own_errors_->of_tensor.at(name)); };
     while (error > bound() && !own_errors_->neighbours.AllDrawn()) {
       const State neighbour = own_errors_->neighbours.Next();
       ASSIGN_OR_RETURN(const StepOutcome off, RunOn(*one_, neighbour, inputs));
-      AddOwnErrors(neighbour, off, scales);
+      AddOwnErrors(neighbour, off);
     }
     return bound();
   }
 
-  // What the single device's gradients, and the changes of its running statistics, are off by themselves.
+  // What the single device's gradients, and the changes of its running statistics, are off by themselves. One of roundings
+  // alone may be off by any multiple of what it is in double, but not of what it is in f32: another order of the sum makes
+  // other roundings, not larger numbers.
   struct OwnErrors {
     OwnErrors(const State& state, const Gradients& of, double bits, uint64_t seed) : neighbours(state, of, bits, seed) {}
     Neighbours neighbours;
-    Gradients exact;                          // in double; where all is in double, the single device's
-    std::map<std::string, double> of_tensor;  // the largest found
+    Gradients exact;                              // in double; where all is in double, the single device's
+    std::map<std::string, double> least_norm_of;  // by tensor: below it that of the exact one counts as so much
+    std::map<std::string, double> of_tensor;      // the largest found
   };
 
   // Returns the gradients; in f32 also the changes of running statistics, which may be zero but for roundings as those may
@@ -502,10 +538,10 @@ class Comparison {
     return absl::OkStatus();
   }
 
-  void AddOwnErrors(const State& before, const StepOutcome& outcome, const Scales& scales) {
+  void AddOwnErrors(const State& before, const StepOutcome& outcome) {
     for (const auto& [name, values] : WhatIsOffByItself(before, outcome)) {
       double& error = own_errors_->of_tensor[name];
-      error = std::max(error, DistanceFromExact(values, own_errors_->exact.at(name), scales.gradients));
+      error = std::max(error, Distance(values, own_errors_->exact.at(name), own_errors_->least_norm_of.at(name)));
     }
   }
 

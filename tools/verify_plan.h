@@ -80,14 +80,17 @@ int64_t HostBytesOfVerify(const program::Program& program);
 //
 // A parameter's change has the bound of its gradient, or two roundings of the parameter, 2⁻²³·‖w‖ / ‖Δw‖, if that is larger.
 // Where gradients are clipped, it may be twice the part by which the norms of all gradients differ, since that scales it.
-// Under AdamW, which divides each element of a gradient by its size, an element's change may differ by 4 times the part by
-// which its two gradients do, up to the whole of it: where a gradient is roundings alone, each device moves by the whole
-// rate. In bf16 R says both.
+// Under AdamW, which divides each element of a gradient by its size, an element's two changes may differ by 4 times the part
+// by which its two gradients do, of both changes together: where a gradient is roundings alone, each device moves by the
+// whole rate.
 //
 // An average of parameters may differ by 1e-4, or by what its parameter may. A loss below 0.1 is compared as if it were 0.1.
-// With reference kernels, and in bf16, a gradient whose norm is below 2.3e-3 (1024·2⁻⁵² / 1e-10) or 2.0e-3 (64·2⁻²³ / 2⁻⁸)
-// of that of all gradients together, or of 1, is compared as if it had that norm, since one that is zero but for roundings
-// is as inexact as what it is summed of; and so is a parameter's change among all changes, and a running statistic's.
+//
+// What is zero but for roundings is as inexact as what it is summed of. With reference kernels a gradient whose norm is
+// below 2.3e-3 (1024·2⁻⁵² / 1e-10) of that of all gradients together, or of 1, is compared as if it had that norm; and so is
+// a parameter's change among all changes, and a running statistic's. In f32 D says as much; it is relative to at least 2⁻¹⁰
+// of the single device's own, since what is zero in double has no norm. In bf16, where R is at least 1/2, which is no digit,
+// and exceeded, it is compared, and R taken, as if it had 2.0e-3 (64·2⁻²³ / 2⁻⁸) of the norm of all, or of 1.
 //
 // OutOfRange where a loss, a gradient or a parameter is not finite.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,

@@ -296,8 +296,12 @@ TEST_F(Command, AMistypedSubCommandIs2BesideHelpToo) {
   for (const char* words : {"trian --help", "--help trian", "-h trian", "trian --version"}) {
     ExpectError(words, 2, {"unknown sub-command \"trian\", did you mean \"train\"?"});
   }
-  ExpectError("bench stp --help", 2, {"bench: unknown sub-command \"stp\", did you mean \"step\"?"});
-  for (const char* words : {"--help", "train --help", "--help train", "bench --help", "bench step --help", "--version"}) {
+  for (const char* words : {"bench stp --help", "bench --help stp"}) {
+    ExpectError(words, 2, {"bench: unknown sub-command \"stp\", did you mean \"step\"?"});
+  }
+  ExpectError("--batch 64 train", 2, {"expected the sub-command train first, and its flags after it"});
+  for (const char* words : {"--help", "train --help", "--help train", "bench --help", "bench step --help",
+                            "bench --help step", "--batch 64 train --help", "--version"}) {
     EXPECT_EQ(Run(words).code, 0) << words;
   }
 }
@@ -310,6 +314,9 @@ TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {
   ExpectError("checkpoint frob x", 2, {"ACTION: expected one of show,verify,export, found \"frob\";"});
   ExpectError("models lenet alexnet", 2, {"expected nothing more, found \"alexnet\";"});
   ExpectError("train --model=two_column --divices=2", 2, {"unknown flag --divices=2; did you mean \"--devices\"?"});
+  ExpectError("train --model=two_column --divices 2", 2, {"unknown flag --divices; did you mean \"--devices\"?"});
+  ExpectError("train --model=two_column --dry --fooo=1", 2, {"unknown flag --dry"});
+  ExpectError("checkpoint show a b c", 2, {"expected nothing more, found \"b c\""});
 }
 
 TEST_F(Command, AReportIsNoFileOfAnotherKind) {
