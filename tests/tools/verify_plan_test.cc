@@ -1,3 +1,5 @@
+// Longer than most sources: each bound has the network that needs it and a Program that is wrong beside it.
+
 // That the comparison of a plan with one device says no when it should: plans are given Programs that are wrong in one
 // thing.
 
