@@ -39,7 +39,8 @@ double ProcessorSeconds() {
 
 // How many steps a run of at least `steps` and `time` will have, of which `done` took `elapsed`.
 int64_t AboutSteps(int64_t steps, absl::Duration time, int64_t done, absl::Duration elapsed) {
-  return std::max({steps, done, static_cast<int64_t>(static_cast<double>(done) * absl::FDivDuration(time, elapsed))});
+  const double times_as_long = absl::FDivDuration(time, std::max(elapsed, absl::Nanoseconds(1)));
+  return std::max({steps, done, static_cast<int64_t>(static_cast<double>(done) * times_as_long)});
 }
 
 class Stopwatch {
