@@ -146,10 +146,10 @@ constexpr ExitCode kExitCodes[] = {
     {"69", "there is no such backend here"},
     {"74", "a file cannot be read or written"},
     {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and --resume goes on where it ended: run it again"},
-    {"130", "interrupted"},
     {"129, 138, 143",
      "ended by SIGHUP, SIGUSR1 or SIGTERM where there is nothing to resume. Before the first step, as while data are read "
      "or a plan is searched, a signal ends train and eval at once"},
+    {"130", "interrupted"},
 };
 
 std::string ExitStatus() {
