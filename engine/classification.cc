@@ -65,4 +65,23 @@ absl::StatusOr<ScoredStep> RunStepOnPixels(Executor& executor, absl::Span<const 
   return RunStepOn(executor, pixels, labels, inputs);
 }
 
+std::vector<Guess> LikeliestClasses(absl::Span<const double> logits, int64_t count) {
+  if (logits.empty()) return {};
+  std::vector<Guess> guesses;
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (size_t k = 0; k < logits.size(); ++k) {
+    guesses.push_back({static_cast<int64_t>(k), std::exp(logits[k] - largest)});
+    sum += guesses.back().probability;
+  }
+  for (Guess& guess : guesses) guess.probability /= sum;
+  const auto is_likelier = [](const Guess& a, const Guess& b) {
+    return a.probability != b.probability ? a.probability > b.probability : a.label < b.label;
+  };
+  const auto end = guesses.begin() + std::clamp<int64_t>(count, 0, static_cast<int64_t>(guesses.size()));
+  std::partial_sort(guesses.begin(), end, guesses.end(), is_likelier);
+  guesses.erase(end, guesses.end());
+  return guesses;
+}
+
 }  // namespace colonnade::engine

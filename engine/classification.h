@@ -1,8 +1,9 @@
-// What training a classifier gives to an executor and reads of its results, by the names that lowering gives them.
+// What a classifier is given by an executor, and what is read of its results, by the names that lowering gives them.
 #ifndef COLONNADE_ENGINE_CLASSIFICATION_H_
 #define COLONNADE_ENGINE_CLASSIFICATION_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -32,6 +33,20 @@ absl::StatusOr<ScoredStep> RunStep(Executor& executor, absl::Span<const float> i
                                    const StepInputs& inputs);
 absl::StatusOr<ScoredStep> RunStepOnPixels(Executor& executor, absl::Span<const uint8_t> pixels,
                                            absl::Span<const int32_t> labels, const StepInputs& inputs);
+
+// A class, and how likely it is to be a sample's.
+struct Guess {
+  int64_t label = 0;
+  double probability = 0;
+};
+
+// Returns the `count` likeliest classes (all, where there are fewer) of one sample, the likeliest first, of equally likely
+// ones the lowest label first:
+//
+//   probability[k] = exp(logits[k] − m) / Σ_j exp(logits[j] − m),   m = the largest logit, so that nothing overflows
+//
+// REQUIRES: logits are finite.
+std::vector<Guess> LikeliestClasses(absl::Span<const double> logits, int64_t count);
 
 }  // namespace colonnade::engine
 

@@ -11,6 +11,7 @@
 #include "engine/box_runs.h"
 #include "program/nearest_name.h"
 #include "program/status_macros.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::engine {
 namespace {
@@ -224,28 +225,37 @@ std::vector<std::vector<TaskTime>> Executor::LastTimes() const {
   return times;
 }
 
-absl::StatusOr<std::vector<double>> Executor::ReadGradient(const Output& output) const {
+absl::StatusOr<std::vector<double>> Executor::ReadOutput(const Output& output) const {
   // Compared one by one: the difference of pointers into different arrays is undefined.
   size_t index = 0;
   while (index < program_.outputs.size() && &program_.outputs[index] != &output) ++index;
-  if (index == program_.outputs.size() || output.kind != Output::Kind::kGradient) {
-    return absl::FailedPreconditionError("expected a gradient output of this executor's Program");
+  const bool is_tensor = output.kind == Output::Kind::kGradient || output.kind == Output::Kind::kActivation;
+  if (index == program_.outputs.size() || !is_tensor) {
+    return absl::FailedPreconditionError(
+        "expected a gradient or an activation among the outputs of this executor's Program");
   }
   if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
   std::vector<double> values(program::ElementCount(output.shape));
   for (size_t p = 0; p < output.pieces.size(); ++p) {
     const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];
-    const program::DType dtype = program_.buffer(output.pieces[p].buffer).dtype;
-    if (!program::IsMaster(dtype)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("gradient ", output.name, " is of ", program::Name(dtype), "; expected f32 or f64"));
-    }
-    const bool f64 = dtype == program::DType::kF64;
-    ForEachElement(output.shape, output.pieces[p].region, [&](int64_t global, int64_t local) {
-      values[global] = f64 ? At<double>(data, local) : At<float>(data, local);
+    program::VisitDType(program_.buffer(output.pieces[p].buffer).dtype, [&]<class T>(T) {
+      ForEachElement(output.shape, output.pieces[p].region,
+                     [&](int64_t global, int64_t local) { values[global] = static_cast<double>(At<T>(data, local)); });
     });
   }
   return values;
+}
+
+absl::StatusOr<std::vector<double>> Executor::ReadActivation(absl::string_view layer) const {
+  std::vector<std::string> shown;
+  for (const Output& output : program_.outputs) {
+    if (output.kind != Output::Kind::kActivation) continue;
+    if (output.name == layer) return ReadOutput(output);
+    shown.push_back(output.name);
+  }
+  return absl::FailedPreconditionError(absl::StrFormat("expected a layer that the Program of \"%s\" shows, found \"%s\"%s",
+                                                       program_.model, layer,
+                                                       program::DidYouMean("; ", std::string(layer), shown)));
 }
 
 }  // namespace colonnade::engine

@@ -102,8 +102,11 @@ class Executor {
   // Returns the values of Program::outputs[output] in the latest collected step. REQUIRES: the output is of kMetrics; a step
   // has been collected, and none enqueued since.
   absl::Span<const double> LatestSums(size_t output) const { return DoublesIn(slots_[(collected_ - 1) % 2], output); }
-  // Returns the global tensor of a kGradient output in the latest collected step.
-  absl::StatusOr<std::vector<double>> ReadGradient(const program::Output& output) const;
+  // Returns the global tensor of a kGradient or kActivation output in the latest collected step, row-major.
+  // FailedPrecondition where it is none such of this Program, or no step has been collected. One step may be in flight.
+  absl::StatusOr<std::vector<double>> ReadOutput(const program::Output& output) const;
+  // Does the same with the activation of `layer`, [samples, …]. FailedPrecondition, too, where the Program does not show it.
+  absl::StatusOr<std::vector<double>> ReadActivation(absl::string_view layer) const;
 
   // Returns the times of all tasks in the latest two collected steps (one, where there was one), the older first. REQUIRES:
   // none in flight.

@@ -373,6 +373,10 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   auto collect = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor));
     if (!result.not_finite.empty()) return NotFiniteInTest(batches, result);
+    if (options.read_batch) {
+      const int64_t first = batches * batch;
+      RETURN_IF_ERROR(options.read_batch(first, std::min(batch, data.size() - first)));
+    }
     ++batches;
     loss_sum += result.loss * static_cast<double>(result.labels);
     report.count += result.labels;

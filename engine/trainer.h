@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/data_source.h"
@@ -103,6 +104,9 @@ struct EvalReport {
 struct EvalOptions {
   const std::atomic<bool>* stop = nullptr;          // set from elsewhere: the test ends after the steps in flight
   std::function<void(int64_t samples)> on_batch{};  // gets the number of samples tested so far
+  // Called with the first sample of each batch, and how many it has of the data, once its results are there: reads what the
+  // Program shows (Executor::ReadOutput). The test ends with its error.
+  std::function<absl::Status(int64_t first, int64_t count)> read_batch{};
 };
 
 // Tests every sample of `data` once: what fills up the last batch counts nowhere. OutOfRange where the loss is not finite;

@@ -124,7 +124,7 @@ int64_t LayerGraph::ForwardFlops(int64_t n) const {
   return flops;
 }
 
-int64_t LayerGraph::classes() const { return node(nodes.back().inputs[0]).sample_shape[0]; }
+int64_t LayerGraph::classes() const { return logits().sample_shape[0]; }
 
 std::vector<bool> LayerGraph::ReachesLast() const {
   std::vector<bool> reaches(nodes.size(), false);

@@ -53,8 +53,9 @@ struct LayerGraph {
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
   // Returns all extents of a node, but those of its inner tensors, on one device that holds a batch of n.
   LayerShapes Shapes(LayerId id, int64_t n) const;
-  int64_t ParameterCount() const;         // values
-  int64_t ForwardFlops(int64_t n) const;  // of all nodes
+  int64_t ParameterCount() const;                                           // values
+  int64_t ForwardFlops(int64_t n) const;                                    // of all nodes
+  const LayerNode& logits() const { return node(nodes.back().inputs[0]); }  // what the network's own loss reads
   int64_t classes() const;
   // Returns, by node, whether the network's own loss depends on it.
   std::vector<bool> ReachesLast() const;

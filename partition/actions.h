@@ -94,8 +94,10 @@ struct CountLabels {};
 struct Reshard {
   ReshardEntry entry;
 };
-// The metrics of a loss → the host.
-struct ReportMetrics {};
+// What a node makes, of each micro-batch, or the metrics of a loss over all of them → the host.
+struct Report {
+  int node = 0;
+};
 // Statistics of devices, all those of a bucket → the same over the devices, in place.
 struct ReduceStatistics {
   int bucket = 0;
@@ -131,9 +133,9 @@ struct AverageParameters {
 struct GatherGradients {
   int bucket = 0;
 };
-using ActionBody = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard,
-                                ReportMetrics, ReduceStatistics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms,
-                                OpenGate, UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
+using ActionBody = std::variant<LoadInput, RunStage, Round, SumGradients, SumMicroBatches, CountLabels, Reshard, Report,
+                                ReduceStatistics, CheckGradients, ReduceGradients, MeasureGradients, SumNorms, OpenGate,
+                                UpdateParameters, GatherParameters, AverageParameters, GatherGradients>;
 
 struct Action {
   ActionBody body;

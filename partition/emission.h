@@ -121,8 +121,8 @@ void Emit(Emission& e, const Action& action, const AverageParameters& what);
 void AddParameters(Emission& e);
 // Declares what training gives the host: flags of finite gradients, the gate, and on request the gradients.
 void AddOutputs(Emission& e);
-// Declares the metrics of a loss as an output, and emits the task that stores them.
-void Emit(Emission& e, const Action& action, const ReportMetrics&);
+// Declares as an output the metrics of a loss, or the activation of another layer, and emits the tasks that store it.
+void Emit(Emission& e, const Action& action, const Report& report);
 
 }  // namespace colonnade::partition
 

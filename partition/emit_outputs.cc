@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "layers/traits.h"
 #include "partition/emission.h"
 
 namespace colonnade::partition {
@@ -35,6 +36,18 @@ void AddGradientOutput(Emission& e, int index) {
     gradient.pieces.push_back({e.builder.MemberOf(e.buckets[p.bucket].gradients[position], p.member), region});
   }
   AddStored(e, std::move(gradient), layer);
+}
+
+// Each box of a value, from the first position that holds it.
+void AddPieces(const Emission& e, ValueId id, int64_t first_sample, std::vector<Piece>& pieces) {
+  const Value& value = e.lowering.value(id);
+  std::set<program::Shape> seen;
+  for (int position : e.builder.positions()) {
+    Region region = RegionOn(e.builder.mesh(), value.placement, value.shape, position);
+    if (!seen.insert(region.offset).second) continue;
+    region.offset[0] += first_sample;
+    pieces.push_back({e.values.At(id, position), std::move(region)});
+  }
 }
 
 }  // namespace
@@ -75,16 +88,20 @@ void AddParameters(Emission& e) {
   }
 }
 
-// From the first position: all have the sums.
-void Emit(Emission& e, const Action& action, const ReportMetrics&) {
-  const ValueId id = action.inputs[0].value;
-  const int loss = std::get<LossMetrics>(e.lowering.value(id).role).node;
-  Output output{.kind = Output::Kind::kMetrics,
-                .name = MetricsName(e.lowering.graph, loss),
-                .layer = action.provenance.layer,
-                .shape = e.lowering.value(id).shape};
-  output.pieces = {{e.values.At(id, 0), Region::Whole(output.shape)}};
-  AddStored(e, std::move(output), action.provenance.layer);
+void Emit(Emission& e, const Action& action, const Report& report) {
+  const layers::LayerNode& node = e.lowering.graph.nodes[report.node];
+  const bool is_loss = layers::IsLoss(node.layer);
+  Output output{.kind = is_loss ? Output::Kind::kMetrics : Output::Kind::kActivation,
+                .name = is_loss ? MetricsName(e.lowering.graph, report.node) : node.name,
+                .layer = node.name,
+                .shape = e.lowering.value(action.inputs[0].value).shape};
+  const int64_t samples = output.shape[0];
+  if (!is_loss) output.shape[0] *= static_cast<int64_t>(action.inputs.size());
+  for (size_t k = 0; k < action.inputs.size(); ++k) {
+    const int64_t first_sample = static_cast<int64_t>(k) * samples;
+    AddPieces(e, action.inputs[k].value, first_sample, output.pieces);
+  }
+  AddStored(e, std::move(output), node.name);
 }
 
 void AddOutputs(Emission& e) {

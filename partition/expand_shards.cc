@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "layers/traits.h"
 #include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
@@ -64,8 +65,17 @@ struct Placer {
     const size_t logits = lowering.graph.nodes.back().inputs.size();
     return lowering.shardings.back().inputs[logits];
   }
-  void Place(Action& action, const ReportMetrics&) {
-    action.inputs[0].needed.assign(lowering.plan.mesh.axis_count(), layers::Placement::Replicated());
+  // The host puts boxes together: what is split in one piece stays where it is, all else is made whole.
+  void Place(Action& action, const Report& report) {
+    const bool is_loss = layers::IsLoss(lowering.graph.nodes[report.node].layer);
+    for (ActionOperand& operand : action.inputs) {
+      operand.needed.assign(lowering.plan.mesh.axis_count(), layers::Placement::Replicated());
+      for (size_t axis = 0; axis < operand.needed.size() && !is_loss; ++axis) {
+        const layers::Placement& made = lowering.value(operand.value).placement[axis];
+        const bool is_box = made.kind == layers::Placement::Kind::kSplit && made.sections.empty();
+        if (is_box) operand.needed[axis] = made;
+      }
+    }
   }
   // Groups the operands by placement, in the order of the first of each group.
   std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {

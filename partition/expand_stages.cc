@@ -33,9 +33,10 @@ class Expander {
     for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
       BeginMicroBatch();
       for (int i = 0; i < count; ++i) RunPass(i, Pass::kForward);
+      for (NodeValues& values : nodes_) values.outputs.push_back(values.y);
       for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
     }
-    for (int i = 0; i < count; ++i) Report(i);
+    for (int i = 0; i < count; ++i) AddReport(i);
     return absl::OkStatus();
   }
 
@@ -44,9 +45,10 @@ class Expander {
   struct NodeValues {
     std::vector<ValueId> parameters, state, inner;
     ValueId y, dy;
-    ValueId metrics;            // of a loss, over the micro-batches so far
-    bool has_gradient = false;  // of y
-    std::vector<bool> runs;     // by stage
+    ValueId metrics;               // of a loss, over the micro-batches so far
+    std::vector<ValueId> outputs;  // y of each micro-batch so far
+    bool has_gradient = false;     // of y
+    std::vector<bool> runs;        // by stage
     std::vector<bool> inner_is_wanted;
     // Over the micro-batches so far: of parameters' gradients, and of inner tensors that update state.
     std::vector<ValueId> gradient_sums, inner_sums;
@@ -331,11 +333,16 @@ class Expander {
                                .role = LossMetrics{i}});
   }
 
-  // The metrics of a loss, of all micro-batches, once nothing else is left to do.
-  void Report(int i) {
-    if (!layers::IsLoss(graph_.nodes[i].layer) || !is_needed_[i]) return;
-    lowering_.actions.push_back(
-        {.body = ReportMetrics{}, .inputs = {{nodes_[i].metrics, {}}}, .provenance = {graph_.nodes[i].name, Pass::kOutput}});
+  // The metrics of a loss, of all micro-batches, and what layers make that are shown, once nothing else is left to do.
+  void AddReport(int i) {
+    const LayerNode& node = graph_.nodes[i];
+    Action report{.body = Report{i}, .provenance = {node.name, Pass::kOutput}};
+    if (lowering_.options.shown_layers.contains(node.name)) {
+      for (ValueId y : nodes_[i].outputs) report.inputs.push_back({y, {}});
+    } else if (layers::IsLoss(node.layer) && is_needed_[i]) {
+      report.inputs = {{nodes_[i].metrics, {}}};
+    }
+    if (!report.inputs.empty()) lowering_.actions.push_back(std::move(report));
   }
 
   // The gradient of node i's output: the one contribution, or the sum of several.

@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "layers/traits.h"
 #include "partition/check_actions.h"
 #include "partition/lowering_passes.h"
 #include "program/nearest_name.h"
@@ -57,6 +58,24 @@ absl::Status CheckTrains(const layers::LayerGraph& graph, const LowerOptions& op
   if (options.mode == program::Mode::kEval || absl::c_any_of(graph.nodes, has_parameters)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("network \"%s\": expected a layer with parameters to train, found none", graph.name));
+}
+
+// Evaluation computes what the network's own loss depends on.
+absl::Status CheckShown(const layers::LayerGraph& graph, const LowerOptions& options) {
+  const std::vector<bool> reaches_last = graph.ReachesLast();
+  std::vector<std::string> computed;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const layers::LayerNode& node = graph.nodes[i];
+    const bool runs = options.mode == program::Mode::kTrain || reaches_last[i];
+    if (runs && !layers::IsInput(node.layer) && !layers::IsLoss(node.layer)) computed.push_back(node.name);
+  }
+  for (const std::string& shown : options.shown_layers) {
+    if (absl::c_linear_search(computed, shown)) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "layer to be shown: expected one of network \"%s\" that makes an activation in this step, found \"%s\"%s",
+        graph.name, shown, program::DidYouMean("; ", shown, computed)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -129,6 +148,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(CheckTrains(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
+  RETURN_IF_ERROR(CheckShown(graph, options));
   if (options.reads_averages && options.mode != program::Mode::kEval) {
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");
   }

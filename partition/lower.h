@@ -51,7 +51,10 @@ struct LowerOptions {
   std::optional<program::PixelScaling> pixels{};
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
-  bool reads_averages = false;    // an evaluation of the averages that training keeps, not of the parameters
+  // Layers whose outputs the host gets each step, as activations (program::Output): the logits, or what a search by features
+  // compares. None of the input's nor of a loss.
+  std::set<std::string> shown_layers{};
+  bool reads_averages = false;  // an evaluation of the averages that training keeps, not of the parameters
   std::function<void(int done, int total)> progress{};  // called after each lowering pass
 
   int64_t samples_at_once() const { return global_batch / micro_batches; }
@@ -62,8 +65,8 @@ absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // Returns the Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their
 // persistent buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check; FailedPrecondition where the
-// network has nothing to train, the batch has not so many micro-batches, `pixels` has not a number for each channel, or a
-// training is to read averages.
+// network has nothing to train, the batch has not so many micro-batches, `pixels` has not a number for each channel, a
+// training is to read averages, or a layer to be shown is none that the step computes.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 // Maps the devices that meet in a transfer, in member order, or a single device, to a number. Equal numbers promise that

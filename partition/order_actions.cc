@@ -90,9 +90,9 @@ class Orderer {
     out_.push_back(std::move(action));
   }
 
-  // No device waits for metrics: they go behind all that devices wait for.
+  // No device waits for what the host gets: it goes behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
-    if (std::holds_alternative<ReportMetrics>(action.body)) return true;
+    if (std::holds_alternative<Report>(action.body)) return true;
     return std::holds_alternative<Reshard>(action.body) && lowering_.value(action.outputs[0]).Is<LossMetrics>();
   }
 

@@ -134,10 +134,10 @@ struct Input {
 // A result that Store tasks copy out each step. kMetrics: of one loss, over the batch, f64 [Metric::kCount], from one
 // device; the loss of a step is the sum over all of them, hits and labels are those of the last. kFinite: each piece is one
 // device's flags, i32 [number of trained parameters], 1 where its gradient of that parameter is finite. kGate: what the
-// updates of all devices obeyed, Gate, f64 [Gate::kCount], from one device. kGradient: a global tensor, `name` names the
-// parameter.
+// updates of all devices obeyed, Gate, f64 [Gate::kCount], from one device. kGradient, kActivation: a global tensor, `name`
+// names the parameter, or the layer that makes it.
 struct Output {
-  enum class Kind { kMetrics, kFinite, kGate, kGradient };
+  enum class Kind { kMetrics, kFinite, kGate, kGradient, kActivation };
   Kind kind = Kind::kMetrics;
   std::string name;
   std::string layer;

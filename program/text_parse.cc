@@ -25,7 +25,8 @@ constexpr auto kAccesses = {Access::kRead, Access::kWrite, Access::kAccumulate};
 constexpr auto kLifetimes = {Lifetime::kStep, Lifetime::kPersistent};
 constexpr auto kModes = {Mode::kTrain, Mode::kEval};
 constexpr auto kInitializers = {Initializer::Kind::kConstant, Initializer::Kind::kGaussian, Initializer::Kind::kUniform};
-constexpr auto kOutputs = {Output::Kind::kMetrics, Output::Kind::kFinite, Output::Kind::kGate, Output::Kind::kGradient};
+constexpr auto kOutputs = {Output::Kind::kMetrics, Output::Kind::kFinite, Output::Kind::kGate, Output::Kind::kGradient,
+                           Output::Kind::kActivation};
 
 class FieldParser {
  public:
@@ -258,7 +259,7 @@ class Parser {
 
   void ParseOutput(LineCursor& line) {
     Output output;
-    output.kind = line.OneOf(kOutputs, "metrics, finite, gate or gradient");
+    output.kind = line.OneOf(kOutputs, "metrics, finite, gate, gradient or activation");
     output.name = line.Quoted();
     line.Expect("layer");
     output.layer = line.Word();

@@ -52,6 +52,8 @@ const char* Name(Output::Kind kind) {
       return "gate";
     case Output::Kind::kGradient:
       return "gradient";
+    case Output::Kind::kActivation:
+      return "activation";
   }
   return "?";
 }

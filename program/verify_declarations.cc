@@ -127,6 +127,8 @@ bool HoldsOutput(DType dtype, Output::Kind kind) {
       return dtype == DType::kI32;
     case Output::Kind::kGradient:
       return IsMaster(dtype);
+    case Output::Kind::kActivation:
+      return IsFloat(dtype);
   }
   return false;
 }
@@ -142,7 +144,8 @@ absl::Status CheckOutputs(const Program& program) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       if (!HoldsOutput(dtype, output.kind)) {
         return Broken(kOutputsRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
-                      "; expected f64 for metrics and gates, i32 for flags, f32 or f64 for gradients");
+                      "; expected f64 for metrics and gates, i32 for flags, f32 or f64 for gradients, f32, bf16 or f64 for "
+                      "activations");
       }
     }
     if (output.kind == Output::Kind::kMetrics) {

@@ -116,7 +116,7 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   StepOutcome outcome{.loss = result.loss};
   for (const program::Output& output : side.program.outputs) {
     if (output.kind != program::Output::Kind::kGradient) continue;
-    ASSIGN_OR_RETURN(std::vector<double> gradient, side.executor->ReadGradient(output));
+    ASSIGN_OR_RETURN(std::vector<double> gradient, side.executor->ReadOutput(output));
     outcome.gradients[output.name] = std::move(gradient);
   }
   ASSIGN_OR_RETURN(State after, StateOf(side));

@@ -369,16 +369,16 @@ TEST_F(ExecutorTest, ALossThatIsNotFiniteComesBeforeGradients) {
 }
 
 TEST_F(ExecutorTest, AGradientIsPutTogetherFromPiecesOfBothTypes) {
-  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2]).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->ReadOutput(two_.program.outputs[2]).status().code(), absl::StatusCode::kFailedPrecondition);
   loaded().memory[two_.gradients[0].value] = {0.1, 2};
   loaded().memory[two_.gradients[1].value] = {0.1, 4};
   Run();
-  absl::StatusOr<std::vector<double>> gradient = executor_->ReadGradient(two_.program.outputs[2]);
+  absl::StatusOr<std::vector<double>> gradient = executor_->ReadOutput(two_.program.outputs[2]);
   ASSERT_TRUE(gradient.ok()) << gradient.status();
   EXPECT_THAT(*gradient, ElementsAre(double{0.1f}, 2, 0.1, 4));
-  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[1]).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->ReadOutput(two_.program.outputs[1]).status().code(), absl::StatusCode::kFailedPrecondition);
   const Output copy = two_.program.outputs[2];
-  EXPECT_EQ(executor_->ReadGradient(copy).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->ReadOutput(copy).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ExecutorTest, TheGradientIsThatOfTheStepCollectedNotOfTheOneInFlight) {
@@ -387,9 +387,9 @@ TEST_F(ExecutorTest, TheGradientIsThatOfTheStepCollectedNotOfTheOneInFlight) {
   Enqueue(2);
   ASSERT_TRUE(executor_->Collect().ok());
   loaded().memory[two_.gradients[0].value] = {5, 5};
-  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2])->front(), 1);
+  EXPECT_EQ(executor_->ReadOutput(two_.program.outputs[2])->front(), 1);
   ASSERT_TRUE(executor_->Collect().ok());
-  EXPECT_EQ(executor_->ReadGradient(two_.program.outputs[2])->front(), 5);
+  EXPECT_EQ(executor_->ReadOutput(two_.program.outputs[2])->front(), 5);
 }
 
 TEST_F(ExecutorTest, AFailedStepIsReportedByWhoeverWaitsForIt) {

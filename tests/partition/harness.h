@@ -107,7 +107,7 @@ class PlannedRun {
     Tensors tensors;
     for (const program::Output& output : program.outputs) {
       if (output.kind != program::Output::Kind::kGradient) continue;
-      absl::StatusOr<std::vector<double>> values = executor->ReadGradient(output);
+      absl::StatusOr<std::vector<double>> values = executor->ReadOutput(output);
       if (!values.ok()) return values.status();
       tensors[output.name] = *std::move(values);
     }

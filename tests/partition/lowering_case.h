@@ -52,7 +52,7 @@ struct KindOf {
   std::string operator()(const ReduceGradients&) const { return "reduce"; }
   std::string operator()(const SumMicroBatches&) const { return "sum micro-batches"; }
   std::string operator()(const CountLabels&) const { return "count labels"; }
-  std::string operator()(const ReportMetrics&) const { return "report"; }
+  std::string operator()(const Report&) const { return "report"; }
   std::string operator()(const ReduceStatistics&) const { return "reduce statistics"; }
   std::string operator()(const MeasureGradients&) const { return "measure"; }
   std::string operator()(const SumNorms&) const { return "sum norms"; }

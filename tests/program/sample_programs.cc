@@ -339,6 +339,8 @@ Program EveryOp() {
                     .state = {{{{w, Region::Whole({10, 144})}}}}});
   const int output = d.b.AddOutput({Output::Kind::kGradient, "fc.w", "fc", {10, 144}, {{dw, Region::Whole({10, 144})}}});
   d.b.AddCompute(0, kCompute, Store{output}, {d.b.Read(dw)}, {}, {"fc", Pass::kOutput});
+  const int shown = d.b.AddOutput({Output::Kind::kActivation, "fc", "fc", {2, 10}, {{logits, Region::Whole({2, 10})}}});
+  d.b.AddCompute(0, kCompute, Store{shown}, {d.b.Read(logits)}, {}, {"fc", Pass::kOutput});
   Program program = std::move(d.b).Build();
   for (Task& task : program.tasks) {
     if (UsesSlots(program, task) && task.lane == kCompute) task.waits.push_back(TaskId{0});

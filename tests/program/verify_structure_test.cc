@@ -151,6 +151,8 @@ const Breakage kDeclarations[] = {
      [](Program& p) { p.inputs[0].pieces[0].buffer = p.inputs[0].pieces[1].buffer; }},
     {"output_type", "outputs", "metrics", [](Program& p) { p.outputs[0].kind = Output::Kind::kFinite; }},
     {"gate_shape", "outputs", "whether the gate is open", [](Program& p) { p.outputs[0].kind = Output::Kind::kGate; }},
+    {"activation_type", "outputs", "f32, bf16 or f64 for activations",
+     [](Program& p) { p.outputs[1].kind = Output::Kind::kActivation; }},
     {"gate_type", "outputs", "f64 for metrics and gates", [](Program& p) { p.outputs[1].kind = Output::Kind::kGate; }},
     {"gate_of_two_devices", "outputs", "has 2 pieces",
      [](Program& p) {

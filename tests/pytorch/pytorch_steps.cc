@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "bench/command_line.h"
 #include "cpu/backend.h"
-#include "engine/box_runs.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/io/safetensors.h"
@@ -25,7 +24,6 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
-#include "program/verify.h"
 #include "tests/engine/load_weights.h"
 
 namespace {
@@ -67,8 +65,10 @@ class Network {
     partition::LowerOptions lower = options.lower;
     lower.mode = mode;
     if (mode == program::Mode::kEval) lower.micro_batches = 1;
+    network->logits_ = graph.logits().name;
+    network->classes_ = graph.classes();
+    lower.shown_layers = {network->logits_};
     ASSIGN_OR_RETURN(network->program_, partition::Lower(graph, plan, lower));
-    RETURN_IF_ERROR(network->KeepLogits(graph.nodes.back().name));
     const auto kernels = options.reference ? cpu::CpuOptions::Kernels::kReference : cpu::CpuOptions::Kernels::kOneDnn;
     ASSIGN_OR_RETURN(network->devices_, cpu::MakeCpuBackend({.devices = options.devices, .kernels = kernels}));
     ASSIGN_OR_RETURN(network->executor_, engine::Executor::Create(network->program_, *network->devices_));
@@ -87,44 +87,16 @@ class Network {
                            {.learning_rate = learning_rate, .step = static_cast<uint64_t>(step)});
   }
 
-  // [batch, classes], as the loss read them in the latest step.
+  // [batch, classes], of the latest step.
   absl::StatusOr<NamedTensor> Logits(const std::string& name) const {
-    const int64_t classes = program_.buffer(logits_.front().buffer).shape[1];
-    NamedTensor logits{.name = name, .shape = {program_.global_batch, classes}};
-    logits.values.resize(program::ElementCount(logits.shape));
-    for (const program::Piece& piece : logits_) {
-      std::vector<double> values(piece.region.elements());
-      RETURN_IF_ERROR(executor_->loaded().Read(piece.buffer, absl::MakeSpan(values)));
-      engine::ForEachElement(logits.shape, piece.region,
-                             [&](int64_t global, int64_t local) { logits.values[global] = values[local]; });
-    }
-    return logits;
+    ASSIGN_OR_RETURN(std::vector<double> values, executor_->ReadActivation(logits_));
+    return NamedTensor{.name = name, .shape = {program_.global_batch, classes_}, .values = std::move(values)};
   }
 
  private:
-  // A Program has no output for logits. A buffer of a step shares its memory with later ones, one that outlives steps does
-  // not: so this makes the input of that loss persistent on each device. Which samples it holds, the labels beside it say.
-  absl::Status KeepLogits(const std::string& loss) {
-    for (const program::Task& task : program_.tasks) {
-      if (task.provenance.layer != loss) continue;
-      const auto* compute = std::get_if<program::Compute>(&task.body);
-      if (compute == nullptr || !std::holds_alternative<program::SoftmaxCrossEntropyForward>(compute->op)) continue;
-      const program::BufferId logits = task.uses[0].buffer, labels = task.uses[1].buffer;
-      program_.buffer(program::RootOf(program_, logits)).lifetime = program::Lifetime::kPersistent;
-      for (const program::Input& input : program_.inputs) {
-        for (const program::Piece& piece : input.pieces) {
-          if (piece.buffer != labels) continue;
-          const program::Shape& shape = program_.buffer(logits).shape;
-          logits_.push_back({logits, {{piece.region.offset[0], 0}, shape}});
-        }
-      }
-    }
-    if (logits_.empty()) return absl::InternalError("no loss reads logits beside labels from the host");
-    return program::Verify(program_);
-  }
-
   program::Program program_;
-  std::vector<program::Piece> logits_;
+  std::string logits_;  // the layer
+  int64_t classes_ = 0;
   std::unique_ptr<engine::Backend> devices_;
   std::unique_ptr<engine::Executor> executor_;
 };
