@@ -17,12 +17,14 @@ struct Outcome {
   std::string saved;         // train: what of it is kept, if anything
   bool resumes = false;      // train: --resume would go on where it ended
   bool disagrees = false;    // verify, bench transfers: exit code 1
-  // train, eval: called before the first step; until then there is nothing to keep, and a signal ends the process at once.
+  // train, eval, predict: called before the first step; until then there is nothing to keep, and a signal ends the process
+  // at once.
   std::function<void()> before_steps = [] {};
 };
 
 absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);  // a --batch of 0: as few as will do
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
 absl::Status RunCheckpoint(const Flags& flags);
 absl::Status RunProgram(const Flags& flags);

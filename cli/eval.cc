@@ -3,16 +3,14 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
 #include "cli/evaluations.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/test_json.h"
+#include "cli/trained_weights.h"
 #include "data/no_split.h"
-#include "engine/error_context.h"
 #include "engine/io/weights.h"
-#include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
@@ -76,16 +74,8 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
   const Session& session = test.session;
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device));
-  if (backend->name() == "cpu") {
-    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
-  RETURN_IF_ERROR(
-      engine::WithContext(engine::WriteState(executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, LoadTrained(flags, session, program, weights));
   loading.reset();
-  PrintSession(flags, session, backend->name());
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
   outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));

@@ -117,8 +117,11 @@ struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags,
   // checkpoint
   std::string action, folder;
   bool exports_ema = false;
+  // predict
+  std::vector<std::string> images;  // files and folders
+  int64_t top = 5;
   // program, eval
-  std::string mode = "train";  // eval is always "eval"
+  std::string mode = "train";  // eval and predict are always "eval"
   bool summary = false;
   // plan, table, calibrate
   std::string rows;              // empty: the paper's

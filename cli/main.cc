@@ -124,7 +124,8 @@ void TakeConfiguration(const CLI::App& command, Flags& flags) {
 
 void HandleSignals(const CLI::App& command, const Flags& flags) {
   // The others have nothing to keep: there a signal ends the process.
-  if (command.get_name() == "train" || command.get_name() == "eval") {
+  const std::string& name = command.get_name();
+  if (name == "train" || name == "eval" || name == "predict") {
     g_resumes = flags.resume.has_value();
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup

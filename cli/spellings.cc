@@ -160,8 +160,13 @@ constexpr Spelling kAnswers[] = {
 };
 
 // Sub-commands, by what others call them.
-constexpr Spelling kCommands[] = {{"fit", "train"},  {"evaluate validate test", "eval"}, {"env doctor", "info"},
-                                  {"zoo", "models"}, {"version -v -V", "--version"},     {"help", "--help"}};
+constexpr Spelling kCommands[] = {{"fit", "train"},
+                                  {"evaluate validate test", "eval"},
+                                  {"infer inference classify", "predict"},
+                                  {"env doctor", "info"},
+                                  {"zoo", "models"},
+                                  {"version -v -V", "--version"},
+                                  {"help", "--help"}};
 
 using SpellingTable = std::multimap<std::string, const Spelling*>;
 

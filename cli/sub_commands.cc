@@ -9,6 +9,7 @@
 #include "cli/data.h"
 #include "cli/definitions.h"
 #include "cli/man_page.h"
+#include "data/class_names.h"
 #include "tools/calibration.h"
 
 namespace colonnade::cli {
@@ -65,6 +66,33 @@ CLI::App* AddEval(CLI::App& app, Flags& flags) {
       "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
       "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
   return eval;
+}
+
+CLI::App* AddPredict(CLI::App& app, Flags& flags) {
+  CLI::App* predict =
+      app.add_subcommand("predict", "Tells what saved weights take images for: the likeliest classes of each.");
+  predict->add_option("IMAGE", flags.images, "image files, and folders of them")->type_name("FILE")->required();
+  predict->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
+      ->type_name("FILE")
+      ->required();
+  predict->add_option("--top", flags.top, "how many classes of each image, the likeliest first")
+      ->check(CLI::Range(int64_t{1}, data::kMostClasses))
+      ->capture_default_str();
+  AddModelFlags(*predict, flags);
+  AddDataFlags(*predict, flags);
+  predict->get_option("--data")
+      ->description("the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)")
+      ->default_str("");
+  AddPlanFlags(*predict, flags);
+  predict->get_option("--batch")->description("images at once (default: all up to 64)")->default_str("");
+  AddProfileFlag(*predict, flags);
+  AddBackendFlags(*predict, flags);
+  AddJsonFlag(*predict, flags);
+  predict->footer(
+      "Examples:\n  colonnade predict --model=resnet20 --data=photos --init=w.safetensors cat.jpg dog.png\n"
+      "  colonnade predict --model=resnet50 --init=resnet50.safetensors --mean=0.485,0.456,0.406 --std=0.229,0.224,0.225 "
+      "--top=1 --json folder");
+  return predict;
 }
 
 CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
@@ -355,9 +383,16 @@ void TakeDefaultsOfTable(const CLI::App& table, Flags& flags) {
 
 std::vector<SubCommand> AddSubCommands(CLI::App& app, Flags& flags, BenchFlags& bench_flags, const std::atomic<bool>& stop,
                                        Outcome& outcome) {
+  CLI::App *train = AddTrain(app, flags), *eval = AddEval(app, flags), *predict = AddPredict(app, flags);
   std::vector<SubCommand> commands = {
-      {AddTrain(app, flags), [&] { return RunTrain(flags, stop, outcome); }},
-      {AddEval(app, flags), [&] { return RunEval(flags, stop, outcome); }},
+      {train, [&] { return RunTrain(flags, stop, outcome); }},
+      {eval, [&] { return RunEval(flags, stop, outcome); }},
+      {predict,
+       [&flags, &stop, &outcome, predict] {
+         if (predict->count("--data") == 0) flags.data.clear();
+         if (predict->count("--batch") == 0) flags.batch = 0;
+         return RunPredict(flags, stop, outcome);
+       }},
       {AddCheckpoint(app, flags), [&] { return RunCheckpoint(flags); }},
       {AddVerify(app, flags), [&] { return RunVerify(flags, outcome); }},
       {AddProgram(app, flags), [&] { return RunProgram(flags); }},

@@ -1,0 +1,25 @@
+// Weights that a run has left, on devices that evaluate them.
+#ifndef COLONNADE_CLI_TRAINED_WEIGHTS_H_
+#define COLONNADE_CLI_TRAINED_WEIGHTS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cli/flags.h"
+#include "cli/session.h"
+#include "engine/executor.h"
+#include "engine/io/weights.h"
+#include "program/program.h"
+
+namespace colonnade::cli {
+
+// Returns an executor of `program`, which must outlive it, on the devices that --backend names, with the weights of --init;
+// prints the first lines of the command. Errors: ResourceExhausted where the memory does not suffice, else those of
+// OpenBackend and engine::WriteState.
+absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
+                                                              const program::Program& program,
+                                                              const engine::MappedWeights& weights);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_TRAINED_WEIGHTS_H_

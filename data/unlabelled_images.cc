@@ -1,0 +1,85 @@
+#include "data/unlabelled_images.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/file.h"
+#include "data/image_listing.h"
+#include "program/status_macros.h"
+
+namespace colonnade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLargestAskedFile = int64_t{1} << 30;
+
+class UnlabelledImages final : public SampleSet {
+ public:
+  UnlabelledImages(std::vector<std::string> files, std::vector<std::string> class_names)
+      : name_(absl::StrFormat("%d image file%s", files.size(), files.size() == 1 ? "" : "s")),
+        files_(std::move(files)),
+        class_names_(std::move(class_names)) {}
+
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  int32_t label(int64_t /*sample*/) const override { return -1; }
+  std::string sample_name(int64_t sample) const override { return files_[static_cast<size_t>(sample)]; }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+
+  absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
+    RETURN_IF_ERROR(ReadInto(sample_name(sample), kLargestAskedFile, room));
+    return StoredImage{.is_encoded = true, .bytes = room};
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string> files_, class_names_;
+};
+
+absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string();
+    std::error_code none;
+    if (IsHidden(it->path().filename().string())) {
+      it.disable_recursion_pending();
+    } else if (HasImageEnding(path) && !it->is_directory(none)) {
+      found.push_back(path);
+    }
+  }
+  if (error) return absl::DataLossError(absl::StrCat(folder, ": expected a folder that can be read: ", error.message()));
+  if (found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": expected images (.jpg, .jpeg or .png) in it or in a folder below, found none"));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenUnlabelledImages(absl::Span<const std::string> paths,
+                                                                std::vector<std::string> class_names) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!HasName(path)) {
+      return absl::NotFoundError(absl::StrCat(path, ": expected an image file or a folder of them, found nothing"));
+    }
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::vector<std::string> below, ImagesBelow(path));
+    std::move(below.begin(), below.end(), std::back_inserter(files));
+  }
+  return std::make_unique<UnlabelledImages>(std::move(files), std::move(class_names));
+}
+
+}  // namespace colonnade::data

@@ -1,0 +1,115 @@
+// predict: what saved weights take image files for.
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "data/formats.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command.h"
+#include "tests/data/image_files.h"
+
+namespace colonnade::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Predict : public Command {
+ protected:
+  // A classifier of digits that is right more often than not.
+  void TrainOnDigits() const {
+    const Result r =
+        Run(absl::StrCat("train --model=two_column --width=0.5 --data=digits --epochs=3 --lr=0.05 --save=", In("w")));
+    ASSERT_EQ(r.code, 0) << r.err;
+  }
+
+  // The test set's digits as PNG files, "0000.png" and on; their labels.
+  std::vector<int32_t> WriteDigits(const std::string& folder) const {
+    std::filesystem::create_directories(In(folder));
+    const auto digits = data::OpenSamples("digits", data::SplitOf::kTest, {}).value();
+    std::vector<int32_t> labels;
+    std::string room;
+    for (int64_t i = 0; i < digits->size(); ++i) {
+      const data::StoredImage stored = digits->Read(i, room).value();
+      std::vector<uint8_t> pixels;
+      for (char value : stored.bytes) {
+        const double share = static_cast<uint8_t>(value) / digits->largest_value();
+        pixels.push_back(static_cast<uint8_t>(std::lround(255 * share)));
+      }
+      Write(absl::StrFormat("%s/%04d.png", folder, i), data::PngOf({stored.height, stored.width, stored.channels, pixels}));
+      labels.push_back(digits->label(i));
+    }
+    return labels;
+  }
+
+  std::string OnDigits(const std::string& flags) const {
+    return absl::StrCat("predict --model=two_column --width=0.5 --data=digits --init=", In("w"), " ", flags);
+  }
+};
+
+// Pixels of 0..16 become those of 0..255, which rounds: a digit or two may change sides.
+TEST_F(Predict, FilesAreTakenForWhatTheTestSetIsTakenFor) {
+  TrainOnDigits();
+  const std::vector<int32_t> labels = WriteDigits("digits");
+  const Result tested = Run(absl::StrCat("eval --model=two_column --width=0.5 --data=digits --json --init=", In("w")));
+  ASSERT_EQ(tested.code, 0) << tested.err;
+  for (const char* plan : {"", "--plan=model --devices=2 ", "--batch=7 ", "--plan=hybrid --devices=4 --dtype=bf16 "}) {
+    const Result r = Run(OnDigits(absl::StrCat(plan, "--json --top=3 ", In("digits"))));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const json images = json::parse(r.out)["images"];
+    ASSERT_EQ(images.size(), labels.size());
+    int hits = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      EXPECT_EQ(images[i]["file"], In(absl::StrFormat("digits/%04d.png", i)));
+      ASSERT_EQ(images[i]["classes"].size(), 3);
+      hits += images[i]["classes"][0]["label"] == labels[i];
+      EXPECT_GE(images[i]["classes"][0]["probability"], images[i]["classes"][1]["probability"]);
+    }
+    const double top1 = json::parse(tested.out)["test"]["top1"];
+    EXPECT_GT(top1, 0.5);
+    EXPECT_NEAR(hits / static_cast<double>(labels.size()), top1, 0.02) << plan;
+  }
+}
+
+TEST_F(Predict, PrintsALineForEachImageInTheOrderOfTheCommandLine) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  const Result r = Run(OnDigits(absl::StrCat("--top=2 ", In("digits/0003.png"), " ", In("digits/0001.png"))));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::vector<std::string> lines = absl::StrSplit(r.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_THAT(lines[0], ::testing::MatchesRegex(absl::StrCat(In("digits/0003.png"), ": [0-9] [0-9.]+ %, [0-9] [0-9.]+ %")));
+  EXPECT_THAT(lines[1], HasSubstr("0001.png: "));
+}
+
+// Without the training set the flags say what it would.
+TEST_F(Predict, MeanAndDeviationMayBeSaid) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  const std::string asked =
+      absl::StrCat("predict --model=two_column --width=0.5 --json --init=", In("w"), " ", In("digits"));
+  ExpectError(asked, 2, {"--data: expected the training set", "--mean and --std"});
+  const Result said = Run(absl::StrCat(asked, " --mean=0.5 --std=0.25"));
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_EQ(said.out, Run(OnDigits(absl::StrCat("--json --mean=0.5 --std=0.25 ", In("digits")))).out);
+  EXPECT_NE(said.out, Run(OnDigits(absl::StrCat("--json ", In("digits")))).out);
+}
+
+TEST_F(Predict, WhatIsNoImageIsNamed) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  std::filesystem::create_directories(In("empty"));
+  Write("text.png", "this is no image");
+  ExpectError(OnDigits(In("nowhere.png")), 66, {In("nowhere.png"), "expected an image file or a folder"});
+  ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
+  ExpectError(OnDigits(absl::StrCat(In("digits/0000.png"), " ", In("text.png"))), 65, {In("text.png")});
+  ExpectError(OnDigits(""), 2, {"IMAGE"});
+}
+
+}  // namespace
+}  // namespace colonnade::cli

@@ -1,0 +1,48 @@
+#include "data/unlabelled_images.h"
+
+#include <filesystem>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "tests/data/sample_folder.h"
+
+namespace colonnade::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+using UnlabelledImagesTest = SampleFolder;
+
+TEST_F(UnlabelledImagesTest, AreFilesInTheirOrderAndImagesOfFoldersByPath) {
+  for (const char* name : {"b.png", "f/z.JPG", "f/a/y.jpeg", "f/notes.txt", "f/.hidden.png", "f/.cache/x.png", "named"}) {
+    Put(name, name);
+  }
+  const Samples set = OpenUnlabelledImages({In("named"), In("f"), In("b.png")}, {"cat", "dog"}).value();
+  EXPECT_EQ(set->name(), "4 image files");
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < set->size(); ++i) names.push_back(set->sample_name(i));
+  EXPECT_THAT(names, ::testing::ElementsAre(In("named"), In("f/a/y.jpeg"), In("f/z.JPG"), In("b.png")));
+  EXPECT_THAT(LabelsOf(*set), ::testing::Each(-1));
+  EXPECT_EQ(set->classes(), 2);
+  EXPECT_EQ(BytesOf(*set, 1), "f/a/y.jpeg");
+}
+
+TEST_F(UnlabelledImagesTest, WhatIsMissingIsNamed) {
+  Put("f/notes.txt", "");
+  const auto error = [](const std::string& path) { return OpenUnlabelledImages({path}, {}).status(); };
+  EXPECT_EQ(error(In("g")).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(error(In("g")).message(), HasSubstr(In("g")));
+  EXPECT_EQ(error(In("f")).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(error(In("f")).message(), HasSubstr("expected images (.jpg, .jpeg or .png)"));
+}
+
+TEST_F(UnlabelledImagesTest, AFileThatHasGoneIsNamedWhenItIsRead) {
+  Put("a.png", "x");
+  const Samples set = OpenUnlabelledImages({In("a.png")}, {}).value();
+  std::filesystem::remove(In("a.png"));
+  std::string room;
+  EXPECT_EQ(set->Read(0, room).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace colonnade::data
