@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands of docs/tutorial.md, run in their order in a fresh folder with the command $1: there are ten, each succeeds, and prints the lines that the
+# The commands of docs/tutorial.md, run in their order in a fresh folder with the command $1: there are eleven, each succeeds, and prints the lines that the
 # page shows, but for numbers. A block ```sh is run; a block without a word is what is printed; ```text is what depends on the machine.
 set -euo pipefail
 page=$(realpath "$(dirname "$0")/../docs/tutorial.md")
@@ -43,5 +43,5 @@ while IFS= read -r line; do  # one that ends with a backslash goes on
       ;;
   esac
 done < <(sed -E ':again; /\\$/ { N; s/ *\\\n */ /; b again }' "$page")
-[ $commands -eq 10 ] || { echo "docs/tutorial.md has $commands commands, expected ten"; exit 1; }
-echo "the ten commands of the tutorial run"
+[ $commands -eq 11 ] || { echo "docs/tutorial.md has $commands commands, expected eleven"; exit 1; }
+echo "the eleven commands of the tutorial run"
