@@ -15,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "program/full_io.h"
 #include "program/status_macros.h"
 
 namespace colonnade::data {
@@ -32,12 +33,7 @@ absl::Status CallFailed(absl::string_view verb, const std::string& path) {
 }
 
 absl::Status WriteAndSync(int descriptor, absl::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return CallFailed("write", path);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  if (!program::WriteFull(descriptor, bytes)) return CallFailed("write", path);
   return ::fsync(descriptor) == 0 ? absl::OkStatus() : CallFailed("sync", path);
 }
 
@@ -70,17 +66,11 @@ OpenFile::~OpenFile() {
 }
 
 absl::Status OpenFile::ReadAt(int64_t offset, absl::Span<char> to) const {
-  for (size_t done = 0; done < to.size();) {
-    const ssize_t count = ::pread(descriptor_, to.data() + done, to.size() - done, offset + static_cast<int64_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return CallFailed("read", path_);
-    if (count == 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: expected %d bytes at offset %d, found the end of the file after %d", path_, to.size(), offset, done));
-    }
-    done += static_cast<size_t>(count);
-  }
-  return absl::OkStatus();
+  const int64_t count = program::ReadFull(descriptor_, offset, to);
+  if (count < 0) return CallFailed("read", path_);
+  if (count == static_cast<int64_t>(to.size())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("%s: expected %d bytes at offset %d, found the end of the file after %d",
+                                                    path_, to.size(), offset, count));
 }
 
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room) {

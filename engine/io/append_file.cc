@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "engine/io/file.h"
+#include "program/full_io.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -43,19 +43,10 @@ AppendFile::~AppendFile() { ::close(descriptor_); }
 absl::Status AppendFile::Append(absl::string_view piece) {
   const off_t before = ::lseek(descriptor_, 0, SEEK_END);
   if (before < 0) return SystemError("write", path_);
-  const absl::Status status = Write(piece);
-  if (!status.ok()) (void)!::ftruncate(descriptor_, before);
+  if (program::WriteFull(descriptor_, piece)) return absl::OkStatus();
+  const absl::Status status = SystemError("write", path_);
+  (void)!::ftruncate(descriptor_, before);
   return status;
-}
-
-absl::Status AppendFile::Write(absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError("write", path_);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace colonnade::engine

@@ -31,7 +31,6 @@ class AppendFile {
  private:
   AppendFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   absl::Status Prepare(int64_t kept_bytes, const FileCalls& calls);
-  absl::Status Write(absl::string_view bytes);
 
   const std::string path_;
   const int descriptor_;

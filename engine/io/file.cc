@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "program/full_io.h"
 #include "program/status_macros.h"
 
 namespace colonnade::engine {
@@ -100,13 +102,8 @@ class TemporaryFile {
   bool is_open() const { return descriptor_ >= 0; }
 
   absl::Status Append(absl::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = calls_.Write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return SystemError("write", target_.asked);
-      bytes.remove_prefix(static_cast<size_t>(written));
-    }
-    return absl::OkStatus();
+    const auto write = [this](int file, const void* from, size_t count) { return calls_.Write(file, from, count); };
+    return program::WriteFull(descriptor_, bytes, write) ? absl::OkStatus() : SystemError("write", target_.asked);
   }
 
   absl::Status Keep() {
@@ -154,14 +151,13 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& path, int64_t l
   contents.reserve(static_cast<size_t>(std::min<int64_t>(info.st_size, limit_bytes)));
   char chunk[1 << 16];
   for (;;) {
-    const ssize_t count = ::read(file, chunk, sizeof(chunk));
-    if (count < 0 && errno == EINTR) continue;
+    const int64_t count = program::ReadFull(file, static_cast<int64_t>(contents.size()), absl::MakeSpan(chunk));
     if (count < 0) return SystemError("read", path);
-    if (count == 0) return contents;
     contents.append(chunk, static_cast<size_t>(count));
     if (static_cast<int64_t>(contents.size()) > limit_bytes) {
       return absl::InvalidArgumentError(absl::StrFormat("%s: expected at most %d bytes, found more", path, limit_bytes));
     }
+    if (count < static_cast<int64_t>(sizeof(chunk))) return contents;
   }
 }
 
