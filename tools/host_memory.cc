@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/control_groups.h"
 #include "engine/layouts.h"
 #include "program/memory.h"
 
@@ -75,18 +76,9 @@ int64_t LeftOfAddresses(const std::string& root) {
 int64_t AvailableMemory(const std::string& root) {
   const int64_t kilobytes = NumberAfter(Contents(root + "/proc/meminfo"), "MemAvailable:", -1);
   int64_t available = std::min(kilobytes < 0 ? kUnlimited : kilobytes * 1024, LeftOfAddresses(root));
-  const std::string groups = Contents(root + "/proc/self/cgroup");
-  for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));  // id:controllers:path
-    if (parts.size() < 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    const bool is_memory = std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
-    if (!parts[1].empty() && !is_memory) continue;
-    const std::string top = root + (is_memory ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
-    for (std::string path = parts[2] == "/" ? "" : parts[2];; path.resize(path.rfind('/'))) {
-      available = std::min(available, LeftByGroup(top + path));
-      if (path.empty() || path[0] != '/') break;
-    }
+  for (const std::string& folder :
+       engine::ControlGroupFolders("memory", root + "/proc/self/cgroup", root + "/sys/fs/cgroup")) {
+    available = std::min(available, LeftByGroup(folder));
   }
   return available;
 }

@@ -12,8 +12,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "cpu/threads/team.h"
+#include "engine/control_groups.h"
 
 namespace colonnade::cpu {
 
@@ -66,20 +66,9 @@ std::vector<int> CoresOfProcess() {
 
 std::optional<double> TimeOfProcess(const std::string& groups, const std::string& root) {
   std::optional<double> least;
-  std::ifstream file(groups);
-  for (std::string line; std::getline(file, line);) {
-    // "hierarchy:controllers:path"; version 2 names no controllers.
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
-    const bool version2 = fields[1].empty();
-    if (!version2 && std::find(controllers.begin(), controllers.end(), "cpu") == controllers.end()) continue;
-    const std::string base = version2 ? root : root + "/" + fields[1];
-    for (std::string path = fields[2];; path.resize(path.rfind('/'))) {
-      const std::optional<double> time = TimeOfGroup(base + path);
-      if (time.has_value()) least = least.has_value() ? std::min(*least, *time) : *time;
-      if (path.find('/') == std::string::npos) break;
-    }
+  for (const std::string& folder : engine::ControlGroupFolders("cpu", groups, root)) {
+    const std::optional<double> time = TimeOfGroup(folder);
+    if (time.has_value()) least = std::min(least.value_or(*time), *time);
   }
   return least;
 }
