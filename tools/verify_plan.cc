@@ -1,5 +1,3 @@
-// Longer than most sources: what a bound grants is taken from runs of the same sides, so both stand in one class.
-
 #include "tools/verify_plan.h"
 
 #include <algorithm>
@@ -9,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +16,7 @@
 #include "engine/state.h"
 #include "partition/named_plans.h"
 #include "program/status_macros.h"
+#include "tools/verify_bounds.h"
 
 namespace colonnade::tools {
 namespace {
@@ -32,9 +30,6 @@ constexpr double kLeastBoundOfBf16 = 1.0 / 256;
 // Sums of numbers of about 1 are exact to some roundings: hundreds in double, tens in f32, in which bf16 is summed.
 constexpr double kLeastPartOfDouble = 1024 * std::numeric_limits<double>::epsilon() / kReferenceBound,
                  kLeastPartOfBf16 = 64 * std::numeric_limits<float>::epsilon() / kLeastBoundOfBf16;
-constexpr double kLeastLoss = 0.1;  // a smaller one is what is left of larger numbers
-
-using Gradients = std::map<std::string, std::vector<double>>;
 
 using engine::NamedTensor;
 using Tensors = std::vector<NamedTensor>;
@@ -128,70 +123,6 @@ absl::StatusOr<StepOutcome> RunOnImages(Side& side, const State& from, absl::Spa
   outcome.after = std::move(after);
   return outcome;
 }
-
-double Squares(const std::vector<double>& a) {
-  double squares = 0;
-  for (double x : a) squares += x * x;
-  return squares;
-}
-double Norm(const std::vector<double>& a) { return std::sqrt(Squares(a)); }
-
-std::vector<double> Change(const std::vector<double>& after, const std::vector<double>& before) {
-  std::vector<double> change(after.size());
-  for (size_t i = 0; i < after.size(); ++i) change[i] = after[i] - before[i];
-  return change;
-}
-
-// ‖a‖, at least `least`; 1 where both are zero.
-double NormOrOne(const std::vector<double>& a, double least) {
-  const double norm = std::max(Norm(a), least);
-  return norm > 0 ? norm : 1;
-}
-// ‖a − b‖ / ‖b‖, or over `least` where ‖b‖ is less; where both are zero, ‖a‖.
-double Distance(const std::vector<double>& a, const std::vector<double>& b, double least = 0) {
-  const double difference = Norm(Change(a, b));
-  return difference == 0 ? 0 : difference / NormOrOne(b, least);
-}
-
-// Of all gradients together.
-double Norm(const Gradients& gradients) {
-  double squares = 0;
-  for (const auto& [name, gradient] : gradients) squares += Squares(gradient);
-  return std::sqrt(squares);
-}
-// By what part the norm of all gradients differs: a step whose gradients are clipped is scaled by it.
-double DistanceOfNorms(const Gradients& a, const Gradients& b) { return Distance({Norm(a)}, {Norm(b)}); }
-
-// |a − b| / |b|, or over kLeastLoss where |b| is less.
-double LossDistance(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), kLeastLoss); }
-
-// States whose parameters, those of which there are gradients, are off by up to `bits` of themselves each: what a step makes
-// of them tells what roundings do to it.
-class Neighbours {
- public:
-  Neighbours(const State& state, const Gradients& gradients, double bits, uint64_t seed)
-      : state_(&state), random_(seed), of_value_(-bits, bits) {
-    for (const NamedTensor& tensor : state.parameters) is_off_.push_back(gradients.contains(tensor.name));
-  }
-  bool AllDrawn() const { return drawn_ == kNeighbours; }
-  State Next() {
-    ++drawn_;
-    State off = *state_;
-    for (size_t p = 0; p < off.parameters.size(); ++p) {
-      if (!is_off_[p]) continue;
-      for (double& value : off.parameters[p].values) value *= 1 + of_value_(random_);
-    }
-    return off;
-  }
-
- private:
-  static constexpr int kNeighbours = 16;
-  const State* state_;
-  std::vector<bool> is_off_;  // by parameter
-  std::mt19937_64 random_;
-  std::uniform_real_distribution<double> of_value_;
-  int drawn_ = 0;
-};
 
 class Comparison {
  public:
@@ -351,7 +282,7 @@ class Comparison {
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(round(state));
-    Neighbours neighbours(state, exact.gradients, kRoundingOfBf16, options_.seed);
+    Neighbours neighbours(state.parameters, exact.gradients, kRoundingOfBf16, options_.seed);
     const std::vector<DistanceOfTensor> found = DistancesOf({state, many}, {state, exact}, {}),
                                         found_scaled = DistancesOf({state, many}, {state, exact}, scales);
     // Of a change also where that holds of its gradient, which stands before it: weight decay alone may make the change.
@@ -363,7 +294,9 @@ class Comparison {
       const auto bound = [&](const std::vector<double>& roundings) {
         return std::max(kTimesReference * roundings[i], kLeastBoundOfBf16);
       };
-      while (found[i].distance > bound(of_roundings) && !neighbours.AllDrawn()) RETURN_IF_ERROR(round(neighbours.Next()));
+      while (found[i].distance > bound(of_roundings) && !neighbours.AllDrawn()) {
+        RETURN_IF_ERROR(round({neighbours.Next(), state.kept}));
+      }
       if (found[i].distance > bound(of_roundings) && no_digit_is_right(i)) {
         Judge(found[i].tensor, found_scaled[i].distance, bound(of_roundings_scaled), found[i].what);
       } else {
@@ -382,7 +315,9 @@ class Comparison {
                              : 1e-5,
           &VerifyErrors::loss);
     const Scales scales = ScalesOf(state, inputs, one);
-    const double of_clipping = IsClipped(one) || IsClipped(many) ? DistanceOfNorms(many.gradients, one.gradients) : 0;
+    const double clip_norm = options_.lower.update.clip_norm;
+    const bool is_clipped = IsClipped(one.gradients, clip_norm) || IsClipped(many.gradients, clip_norm);
+    const double of_clipping = is_clipped ? DistanceOfNorms(many.gradients, one.gradients) : 0;
     std::map<std::string, double> granted;  // of a parameter, as it is after the step
     for (size_t p = 0; p < state.parameters.size(); ++p) {
       const std::string& name = state.parameters[p].name;
@@ -398,9 +333,9 @@ class Comparison {
       if (trained) bound = std::max(bound, kTimesClipping * of_clipping);
       if (!options_.reference) bound = std::max(bound, TwoRoundings(before, change));
       if (trained && IsAdamW()) {
-        bound = std::max(bound, NormOfUnsureSteps(change, changed_by_many, one.gradients.at(name), many.gradients.at(name),
-                                                  LargestStep(inputs.learning_rate)) /
-                                    NormOrOne(change, least));
+        const double unsure = NormOfUnsureSteps({change, one.gradients.at(name)}, {changed_by_many, many.gradients.at(name)},
+                                                LargestStepOfAdamW(options_.lower.update, inputs.learning_rate));
+        bound = std::max(bound, unsure / NormOrOne(change, least));
       }
       Judge(absl::StrCat("change of ", name), parameter, bound, &VerifyErrors::parameter);
       granted[name] = bound * std::max(Norm(change), least);
@@ -423,44 +358,7 @@ class Comparison {
     }
   }
 
-  // Returns by what part of its change a parameter in f32 differs whose two values were rounded to either side.
-  static double TwoRoundings(const std::vector<double>& before, const std::vector<double>& change) {
-    constexpr double kTwoRoundings = 1.0 / (1 << 23);
-    const double changed = Norm(change);
-    return changed > 0 ? kTwoRoundings * Norm(before) / changed : 0;
-  }
-
-  bool IsClipped(const StepOutcome& step) const {
-    const double clip_norm = options_.lower.update.clip_norm;
-    return clip_norm > 0 && Norm(step.gradients) > clip_norm;
-  }
   bool IsAdamW() const { return std::holds_alternative<program::AdamW>(options_.lower.update.optimizer); }
-
-  // Returns how far AdamW moves an element at most whose gradients were small before: by lr·(1 − beta1) / sqrt(1 − beta2),
-  // or by lr in the first step.
-  double LargestStep(double learning_rate) const {
-    const auto& adam = std::get<program::AdamW>(options_.lower.update.optimizer);
-    double factor = 1;
-    for (const auto& [layer, rate] : options_.lower.update.layer_rates) factor = std::max(factor, rate);
-    return factor * learning_rate * std::max(1.0, (1 - adam.beta1) / std::sqrt(1 - adam.beta2));
-  }
-
-  // AdamW divides each element by the root of g²: one whose two gradients, of which each may be right, have few digits in
-  // common moves by steps that have as few, and one whose gradient is roundings alone by the whole rate, to either side.
-  // Returns the norm of what such steps may differ by.
-  static double NormOfUnsureSteps(const std::vector<double>& one_change, const std::vector<double>& many_change,
-                                  const std::vector<double>& one_gradient, const std::vector<double>& many_gradient,
-                                  double largest_step) {
-    constexpr double kTimesOfGradient = 4;
-    std::vector<double> unsure(one_change.size());
-    for (size_t i = 0; i < unsure.size(); ++i) {
-      const double difference = std::abs(one_gradient[i] - many_gradient[i]), by_one = std::abs(one_change[i]);
-      if (difference == 0) continue;
-      const double by_both = by_one + std::min(std::abs(many_change[i]), by_one + largest_step);
-      unsure[i] = by_both * std::min(1.0, kTimesOfGradient * difference / std::abs(one_gradient[i]));
-    }
-    return Norm(unsure);
-  }
 
   void Judge(const std::string& tensor, double error, double bound, double VerifyErrors::*what) {
     report_.largest.*what = std::max(report_.largest.*what, error);
@@ -487,7 +385,8 @@ class Comparison {
     const double least = options_.reference ? kReferenceBound : options_.tf32 ? kTf32Bound : kSingleBound;
     if (error <= least || (options_.reference && !one.gradients.contains(name))) return least;
     if (!own_errors_) {
-      own_errors_.emplace(state, one.gradients, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle, options_.seed);
+      own_errors_.emplace(state.parameters, one.gradients, options_.reference ? kLastBitsOfDouble : kLastBitsOfSingle,
+                          options_.seed);
       RETURN_IF_ERROR(RunExact(state, inputs, one));
       for (const auto& [of, values] : WhatIsOffByItself(state, one)) {
         own_errors_->least_norm_of[of] = std::max(scales.gradients, kLeastOfRoundings * Norm(values));
@@ -496,7 +395,7 @@ class Comparison {
     }
     const auto bound = [&] { return std::max(least, kTimesOwnError * own_errors_->of_tensor.at(name)); };
     while (error > bound() && !own_errors_->neighbours.AllDrawn()) {
-      const State neighbour = own_errors_->neighbours.Next();
+      const State neighbour{own_errors_->neighbours.Next(), state.kept};
       ASSIGN_OR_RETURN(const StepOutcome off, RunOn(*one_, neighbour, inputs));
       AddOwnErrors(neighbour, off);
     }
@@ -507,7 +406,8 @@ class Comparison {
   // alone may be off by any multiple of what it is in double, but not of what it is in f32: another order of the sum makes
   // other roundings, not larger numbers.
   struct OwnErrors {
-    OwnErrors(const State& state, const Gradients& of, double bits, uint64_t seed) : neighbours(state, of, bits, seed) {}
+    OwnErrors(const Tensors& parameters, const Gradients& of, double bits, uint64_t seed)
+        : neighbours(parameters, of, bits, seed) {}
     Neighbours neighbours;
     Gradients exact;                              // in double; where all is in double, the single device's
     std::map<std::string, double> least_norm_of;  // by tensor: below it that of the exact one counts as so much
