@@ -320,7 +320,7 @@ TEST(VerifyPlan, InBf16AGradientThatIsRoundingsAloneAgrees) {
 }
 
 // A normalisation of one channel before another: in double its bias has a gradient of zero.
-TEST(VerifyPlan, AGradientThatIsZeroInDoubleAgreesWhateverRoundingsItIs) {
+absl::StatusOr<VerifyReport> VerifyZeroInDouble(const Spoil& spoil) {
   layers::GraphBuilder net("norm_of_norm");
   layers::LayerId x = net.Input("images", {1, 8, 8});
   x = net.BatchNorm("norm2", net.BatchNorm("norm1", net.AvgPool("pool", x, {.kernel = 4, .stride = 2, .pad = 1})));
@@ -330,9 +330,48 @@ TEST(VerifyPlan, AGradientThatIsZeroInDoubleAgreesWhateverRoundingsItIs) {
   const auto images = OpenStream("synthetic", {}, {.synthetic_shape = {1, 8, 8}, .synthetic_classes = 8});
   VerifyOptions options{.steps = 3, .seed = 121, .learning_rate = {.base = 0.01}};
   options.lower.global_batch = 24;
-  const absl::StatusOr<VerifyReport> report = VerifyPlan(graph, plan, *images, options);
+  options.make_program = Spoiled(spoil);
+  return VerifyPlan(graph, plan, *images, options);
+}
+
+TEST(VerifyPlan, AGradientThatIsZeroInDoubleAgreesWhateverRoundingsItIs) {
+  const absl::StatusOr<VerifyReport> report = VerifyZeroInDouble(nullptr);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
+TEST(VerifyPlan, BesideAGradientThatIsZeroInDoubleASmallErrorIsFound) {
+  const absl::StatusOr<VerifyReport> report = VerifyZeroInDouble([](program::Program& program, const auto&) {
+    ForEach<program::BatchNormTrack>(program, [](program::BatchNormTrack& op) { op.momentum *= 1.001; });
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+  EXPECT_THAT(report->worst_tensor, HasSubstr("running_"));
+}
+
+// Multiplies the rate by which one parameter is updated.
+void ScaleRate(program::Program& program, absl::string_view parameter, double factor) {
+  for (program::Task& task : program.tasks) {
+    auto* compute = std::get_if<program::Compute>(&task.body);
+    auto* update = compute != nullptr ? std::get_if<program::SgdUpdate>(&compute->op) : nullptr;
+    if (update == nullptr) continue;
+    const program::Buffer& updated = program.buffer(task.uses.back().buffer);
+    const auto* bucket = std::get_if<program::Bucket>(&updated.storage);
+    const std::vector<program::BufferId> members = bucket != nullptr ? bucket->members : std::vector{updated.id};
+    update->rates.resize(members.size(), 1);
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (program.buffer(members[m]).name == parameter) update->rates[m] = factor;
+    }
+  }
+}
+
+// Such a gradient may be other roundings, of some thousand times their norm, and so may the change that it makes.
+TEST(VerifyPlan, AGradientThatIsZeroInDoubleExcusesNoChangeThatIsNoRoundings) {
+  const absl::StatusOr<VerifyReport> report =
+      VerifyZeroInDouble([](program::Program& program, const auto&) { ScaleRate(program, "norm1.bias", /*factor=*/1e6); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->ok);
+  EXPECT_EQ(report->worst_tensor, "change of norm1.bias");
 }
 
 // A layer normalisation of numbers that hardly differ makes much of roundings, so that the norm of all gradients, by which
