@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "program/steady_now.h"
 
 namespace colonnade::cli {
@@ -114,8 +115,17 @@ std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view uni
   return absl::StrFormat(", %.0f %s/s", static_cast<double>(done) / seconds, unit);
 }
 
+std::string CountText(const Count& count, absl::Duration elapsed, std::optional<absl::Duration> left) {
+  if (count.total == 0) return absl::StrFormat("%s [%s]", absl::StripSuffix(count.what, ":"), Clock(elapsed));
+  if (!left.has_value() && count.done > 0) left = elapsed * (count.total - count.done) / count.done;
+  const std::string rate =
+      count.counted.empty() ? "" : absl::StrCat(" ", count.counted, RateText(count.done, elapsed, count.counted));
+  return absl::StrFormat("%s %d/%d%s%s [%s<%s]", count.what, count.done, count.total, rate, count.behind, Clock(elapsed),
+                         left.has_value() ? Clock(*left) : "?");
+}
+
 CountProgress::CountProgress(std::string what, std::string counted)
-    : what_(std::move(what)), counted_(std::move(counted)), before_(latest.exchange(this)) {
+    : before_(latest.exchange(this)), count_{.what = std::move(what), .counted = std::move(counted)} {
   try {
     speaker_ = std::thread([this] { SpeakUntilTheEnd(); });
   } catch (const std::system_error&) {  // silence is better than an end
@@ -135,23 +145,16 @@ CountProgress::~CountProgress() {
 
 void CountProgress::Show(int64_t done, int64_t total, const std::string& behind, std::optional<absl::Duration> left) {
   const std::lock_guard lock(mutex_);
-  done_ = done;
-  total_ = total;
-  behind_ = behind;
+  count_.done = done;
+  count_.total = total;
+  count_.behind = behind;
   ends_at_ = left.has_value() ? std::optional(program::SteadyNow() + *left) : std::nullopt;
 }
 
 std::string CountProgress::Line(absl::Time now) const {
-  const absl::Duration elapsed = now - start_;
-  if (total_ == 0) return absl::StrFormat("%s [%s]", what_, Clock(elapsed));
-  std::string left = "?";
-  if (ends_at_.has_value()) {
-    left = Clock(std::max(*ends_at_ - now, absl::ZeroDuration()));
-  } else if (done_ > 0) {
-    left = Clock(elapsed * (total_ - done_) / done_);
-  }
-  const std::string rate = counted_.empty() ? "" : absl::StrCat(" ", counted_, RateText(done_, elapsed, counted_));
-  return absl::StrFormat("%s %d/%d%s%s [%s<%s]", what_, done_, total_, rate, behind_, Clock(elapsed), left);
+  std::optional<absl::Duration> left;
+  if (ends_at_.has_value()) left = std::max(*ends_at_ - now, absl::ZeroDuration());
+  return CountText(count_, now - start_, left);
 }
 
 void CountProgress::SpeakUntilTheEnd() {

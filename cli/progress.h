@@ -39,32 +39,40 @@ std::string Clock(absl::Duration d);  // "03:07", "1:03:07"
 // ", 532 images/s": of a count that has come so far.
 std::string RateText(int64_t done, absl::Duration elapsed, absl::string_view unit);
 
-// For what is counted: "draw 40/100 [00:03<00:05]", with what is said behind it; before the first Show, and for what cannot
-// be counted, "loading [00:03]". With a rate "reading: 40/100 images, 13 images/s [00:03<00:05]". Silent for its first
-// seconds; then it speaks by itself, too, so that no work is silent for more than five seconds. Of several the latest
-// speaks.
+// How far something is that is counted.
+struct Count {
+  std::string what, counted;    // `counted` names what the rate counts ("images"); empty: no rate is shown
+  int64_t done = 0, total = 0;  // total 0: not counted yet
+  std::string behind;           // is said behind the numbers
+};
+
+// Returns "draw 40/100 [00:03<00:05]", with a rate "reading: 40/100 images, 13 images/s [00:03<00:05]". What is not counted
+// yet has no numbers, and no colon before them: "reading [00:03]". `left` is the time that is left, where that is better
+// known than from the time that has passed.
+std::string CountText(const Count& count, absl::Duration elapsed, std::optional<absl::Duration> left = {});
+
+// Says CountText of what is counted; of what cannot be, Show is never called. Silent for its first seconds; then it speaks
+// by itself, too, so that no work is silent for more than five seconds. Of several the latest speaks.
 class CountProgress {
  public:
-  // `counted` names what the rate counts ("images"); empty: no rate is shown.
+  // The names are as of Count.
   explicit CountProgress(std::string what, std::string counted = "");
   ~CountProgress();  // wipes its line out on a terminal
   CountProgress(const CountProgress&) = delete;
   CountProgress& operator=(const CountProgress&) = delete;
-  // `left`: the time that is left, where that is better known than from the time that has passed.
+  // `left` is as of CountText.
   void Show(int64_t done, int64_t total, const std::string& behind = "", std::optional<absl::Duration> left = {});
 
  private:
   void SpeakUntilTheEnd();
   std::string Line(absl::Time now) const;
 
-  const std::string what_, counted_;
   const absl::Time start_ = program::SteadyNow();
   CountProgress* const before_;  // that was the latest
   std::mutex mutex_;             // of all below
   std::condition_variable over_;
   bool is_over_ = false;
-  int64_t done_ = 0, total_ = 0;  // 0: not counted yet
-  std::string behind_;
+  Count count_;
   std::optional<absl::Time> ends_at_;
   std::thread speaker_;
 };

@@ -107,6 +107,7 @@ absl::Status StepMeter::Enqueue() {
 absl::Status StepMeter::Run(int steps, absl::Duration time, const StepProgress& progress) {
   const absl::Time begin = program::SteadyNow();
   absl::Time last = begin;
+  if (progress) progress(0, AboutSteps(steps, time, 0, absl::ZeroDuration()));
   RETURN_IF_ERROR(Enqueue());
   hosts_.pop_back();  // of the step that is not counted
   for (int step = 0; executor_->in_flight() > 0; ++step) {

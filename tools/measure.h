@@ -26,7 +26,7 @@ struct Spent {
   double seconds = 0, processor_seconds = 0;
 };
 
-// Called after each counted step with the steps done and about how many there will be.
+// Called before the first step with 0, and after each counted one with the steps done; with about how many there will be.
 using StepProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program

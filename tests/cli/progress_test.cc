@@ -45,6 +45,25 @@ TEST(CountProgress, IsSilentWhereTheSystemGivesNoThread) {
   progress.Show(1, 2);
 }
 
+TEST(CountText, HasNoNumbersAndNoColonBeforeAnythingIsCounted) {
+  EXPECT_EQ(CountText({.what = "loading"}, absl::Seconds(2)), "loading [00:02]");
+  EXPECT_EQ(CountText({.what = "timing:"}, absl::Seconds(2)), "timing [00:02]");
+  EXPECT_EQ(CountText({.what = "reading:", .counted = "MB"}, absl::Seconds(2)), "reading [00:02]");
+}
+
+TEST(CountText, KnowsNoTimeLeftBeforeTheFirstIsDone) {
+  EXPECT_EQ(CountText({.what = "timing:", .total = 10, .behind = " steps"}, absl::Seconds(2)),
+            "timing: 0/10 steps [00:02<?]");
+}
+
+TEST(CountText, TakesTheTimeLeftFromTheTimePassedOrAsItIsGiven) {
+  const Count draws{.what = "draw", .done = 40, .total = 100};
+  EXPECT_EQ(CountText(draws, absl::Seconds(4)), "draw 40/100 [00:04<00:06]");
+  EXPECT_EQ(CountText(draws, absl::Seconds(4), absl::Seconds(9)), "draw 40/100 [00:04<00:09]");
+  EXPECT_EQ(CountText({.what = "reading:", .counted = "images", .done = 40, .total = 100}, absl::Seconds(4)),
+            "reading: 40/100 images, 10 images/s [00:04<00:06]");
+}
+
 TEST(RateText, IsTheCountOverTheTime) {
   EXPECT_EQ(RateText(100, absl::Seconds(4), "images"), ", 25 images/s");
   EXPECT_EQ(RateText(0, absl::ZeroDuration(), "MB"), ", 0 MB/s");
