@@ -19,6 +19,7 @@
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cpu/backend.h"
 #include "engine/machine.h"
 #include "engine/statistics.h"
 #include "models/models.h"
@@ -56,7 +57,8 @@ struct Racer {
 absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
                    const partition::LowerOptions& lower, const engine::Machine& machine, const Flags& flags,
                    std::vector<Racer>& racers) {
-  ASSIGN_OR_RETURN(tools::Predicted predicted, tools::Predict(machine, graph, plan, lower));
+  ASSIGN_OR_RETURN(tools::Predicted predicted,
+                   tools::Predict(machine, graph, plan, lower, cpu::KernelsFromName(flags.kernels)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,

@@ -12,6 +12,7 @@
 #include "cli/errors.h"
 #include "cli/named_files.h"
 #include "cli/output.h"
+#include "cpu/backend.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
 #include "program/status_macros.h"
@@ -44,7 +45,8 @@ SentBytes SentBytesOf(const program::RepresentativeProgram& lowered, const layer
 absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Prediction& p) {
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(p.lowered, p.machine));
   if (flags.trace.empty() && flags.report.empty() && p.machine.cores.value == 0) return simulation;
-  ASSIGN_OR_RETURN(tools::Predicted whole, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower));
+  ASSIGN_OR_RETURN(tools::Predicted whole,
+                   tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower, cpu::KernelsFromName(flags.kernels)));
   simulation.last_steps = std::move(whole.simulation.last_steps);
   for (size_t d = 0; d < simulation.devices.size(); ++d) {
     simulation.devices[d].peak_memory_bytes = whole.simulation.devices[d].peak_memory_bytes;

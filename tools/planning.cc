@@ -23,6 +23,15 @@ namespace {
 
 constexpr double kSimulatorError = 0.02;  // of step times, the median over docs/measured.md's cases
 
+using Kernels = cpu::CpuOptions::Kernels;
+
+Kernels KernelsOf(const engine::Machine& machine) {
+  return cpu::KernelsFromName(machine.kernels).value_or(Kernels::kOneDnn);
+}
+
+// This processor may have no Winograd kernels.
+Kernels KernelsHere(Kernels asked) { return asked == Kernels::kWinograd && !cpu::HasWinograd() ? Kernels::kOneDnn : asked; }
+
 int64_t Fullest(const engine::Simulation& simulation) {
   int64_t most = 0;
   for (const engine::SimulatedDevice& device : simulation.devices) most = std::max(most, device.peak_memory_bytes);
@@ -154,16 +163,15 @@ absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engi
 }
 
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
-                                  const partition::Plan& plan, const partition::LowerOptions& lower) {
+                                  const partition::Plan& plan, const partition::LowerOptions& lower,
+                                  std::optional<cpu::CpuOptions::Kernels> kernels) {
   RETURN_IF_ERROR(CheckDevices(machine, plan.mesh.device_count()));
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(graph, plan, lower));
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
-  // For CPU devices the backend itself says what layouts and workspaces add; this processor may have no Winograd kernels.
+  // For CPU devices the backend itself says what layouts and workspaces add.
   if (machine.cores.value > 0) {
-    using Kernels = cpu::CpuOptions::Kernels;
-    const bool by_winograd = machine.kernels == "winograd" && cpu::HasWinograd();
     ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory,
-                     PredictCpuMemory(program, by_winograd ? Kernels::kWinograd : Kernels::kOneDnn));
+                     PredictCpuMemory(program, KernelsHere(kernels.value_or(KernelsOf(machine)))));
     for (size_t d = 0; d < memory.size(); ++d) simulation.devices[d].peak_memory_bytes = memory[d].total_bytes();
   }
   return Predicted{std::move(program), std::move(simulation)};

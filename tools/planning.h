@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cpu/backend.h"
 #include "engine/machine.h"
 #include "engine/simulator.h"
 #include "layers/graph.h"
@@ -56,9 +57,12 @@ struct Predicted {
   program::Program program;
   engine::Simulation simulation;
 };
-// FailedPrecondition where the machine has fewer devices than the plan.
+// Simulates a training step. The peak memory of CPU devices is what the CPU backend would take with `kernels`, by default
+// those whose rates the profile states; with oneDNN's where this processor has none of Winograd's. FailedPrecondition where
+// the machine has fewer devices than the plan.
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
-                                  const partition::Plan& plan, const partition::LowerOptions& lower);
+                                  const partition::Plan& plan, const partition::LowerOptions& lower,
+                                  std::optional<cpu::CpuOptions::Kernels> kernels = std::nullopt);
 
 // "batch, column": the strategies of a layer on the axes that have more than one position; "-" if there is none.
 std::string StrategiesOf(const partition::Plan& plan, const std::string& layer);

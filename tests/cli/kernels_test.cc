@@ -1,5 +1,6 @@
 // Kernels and element types that a backend has or has not.
 #include <regex>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,25 @@ TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {
         HasSubstr(absl::StrCat("bf16 (", words.empty() ? "" : absl::StrCat("convolutions by Winograd ", words, "; else "),
                                cpu::Bf16Products(), ")")));
   }
+}
+
+// The profile states rates of oneDNN's kernels.
+TEST_F(Command, PredictedMemoryIsWhatTheKernelsTakeThatAreAskedFor) {
+  if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
+  std::set<int64_t> bytes;
+  for (const char* kernels : {"onednn", "winograd"}) {
+    const std::string flags = absl::StrCat(" --model=resnet20 --batch=32 --json --kernels=", kernels);
+    const Result took = Run(absl::StrCat("bench step --backend=cpu --steps=1", flags));
+    ASSERT_EQ(took.code, 0) << took.err;
+    bytes.insert(Json::parse(took.out)["peak_memory_bytes"][0].get<int64_t>());
+    for (const char* command : {"plan", "simulate"}) {
+      const Result predicted = Run(absl::StrCat(command, " --machine=cpu-2core --draws=0", flags));
+      ASSERT_EQ(predicted.code, 0) << predicted.err;
+      const Json json = Json::parse(predicted.out)["predicted"]["per_device"][0];
+      EXPECT_EQ(json["peak_memory_bytes"], Json::parse(took.out)["peak_memory_bytes"][0]) << command << " " << kernels;
+    }
+  }
+  EXPECT_EQ(bytes.size(), 2u) << "the case is none any more";
 }
 
 TEST_F(Command, Tf32IsOfGpus) {

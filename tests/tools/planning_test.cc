@@ -105,7 +105,7 @@ TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   }
 }
 
-TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTake) {
+TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTakeUnlessOthersAreAskedFor) {
   if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
   const layers::LayerGraph graph = *models::BuildModel("resnet20", {});
   const partition::Plan plan = *partition::NamedPlan("single", graph, {.devices = 1, .global_batch = 32});
@@ -115,9 +115,14 @@ TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTake) {
                 winograd = TotalBytes(PredictCpuMemory(program, cpu::CpuOptions::Kernels::kWinograd));
   ASSERT_NE(direct, winograd);
   engine::Machine machine = *OpenMachine("cpu-2core");
-  EXPECT_EQ(Predict(machine, graph, plan, lower)->simulation.devices[0].peak_memory_bytes, direct);
+  const auto predicted = [&](std::optional<cpu::CpuOptions::Kernels> kernels) {
+    return Predict(machine, graph, plan, lower, kernels)->simulation.devices[0].peak_memory_bytes;
+  };
+  EXPECT_EQ(predicted(std::nullopt), direct);
+  EXPECT_EQ(predicted(cpu::CpuOptions::Kernels::kWinograd), winograd);
   machine.kernels = "winograd";
-  EXPECT_EQ(Predict(machine, graph, plan, lower)->simulation.devices[0].peak_memory_bytes, winograd);
+  EXPECT_EQ(predicted(std::nullopt), winograd);
+  EXPECT_EQ(predicted(cpu::CpuOptions::Kernels::kOneDnn), direct);
   // What is calibrated runs those kernels.
   for (const auto& [kernels, bytes] : {std::pair("onednn", direct), std::pair("winograd", winograd)}) {
     const CalibrationTarget target = CpuTarget(1, {.kernels = kernels});
