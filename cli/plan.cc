@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kShownCandidates = 12;
+constexpr size_t kShownCandidates = 10;
 constexpr size_t kMostTasksForReasons = 40'000;
 
 // Which of the drawn programs is the candidate's.
@@ -152,26 +153,42 @@ void PrintLayers(const Prediction& p) {
                             Megabytes(p.sent.gradients)));
 }
 
-// Without its rank, and without what draws say of it.
-std::string RowOf(const Prediction& p, size_t candidate) {
-  const partition::Candidate& c = p.candidates[candidate];
+// What a row of the ranking shows of a candidate's plan.
+std::string ChoicesOf(const partition::Candidate& c) {
   const Json mesh = MeshJson(c.plan.mesh);
-  return absl::StrFormat("%-8s %3d x %-3d %-11s %-7s %11.1f %6d %11.2f %11.1f%s", c.plan.name,
-                         mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction),
-                         c.plan.overlap ? "on" : "off", static_cast<double>(c.plan.bucket_bytes) / 1e6,
-                         c.plan.transfer_parts, c.judgement.step_sec * 1e3,
-                         static_cast<double>(c.judgement.peak_memory_bytes) / 1e6, c.fits ? "" : "  does not fit");
+  return absl::StrFormat("%-8s %3d x %-3d %-11s %-7s %11.1f %6d", c.plan.name, mesh["replicas"].get<int64_t>(),
+                         mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
+                         static_cast<double>(c.plan.bucket_bytes) / 1e6, c.plan.transfer_parts);
 }
 
-// The best whose rows differ, and the best of every name and number of devices.
-std::vector<size_t> ShownCandidates(const Prediction& p) {
-  std::vector<size_t> shown;
-  std::set<std::string> names, rows;
+struct ShownCandidate {
+  size_t index = 0;
+  int more = 0;  // later ones of the same choices
+};
+
+// Without its rank, and without what draws say of it.
+std::string RowOf(const Prediction& p, const ShownCandidate& shown) {
+  const partition::Candidate& c = p.candidates[shown.index];
+  return absl::StrFormat("%s %11.2f %11.1f %7s%s", ChoicesOf(c), c.judgement.step_sec * 1e3,
+                         static_cast<double>(c.judgement.peak_memory_bytes) / 1e6,
+                         shown.more > 0 ? absl::StrCat("+", shown.more) : "", c.fits ? "" : "  does not fit");
+}
+
+// The best of each of the best choices, and the best of every name and number of devices.
+std::vector<ShownCandidate> ShownCandidates(const Prediction& p) {
+  std::vector<ShownCandidate> shown;
+  std::set<std::string> names;
+  std::map<std::string, size_t> rows;  // by choices: the place in `shown`
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Plan& plan = p.candidates[i].plan;
     const bool is_new = names.insert(absl::StrCat(plan.name, " ", plan.mesh.device_count())).second;
-    const bool is_among_best = shown.size() < kShownCandidates && rows.insert(RowOf(p, i)).second;
-    if (is_among_best || (is_new && plan.name != partition::kAutoPlan)) shown.push_back(i);
+    const auto row = rows.find(ChoicesOf(p.candidates[i]));
+    if (row != rows.end()) {
+      ++shown[row->second].more;
+    } else if (shown.size() < kShownCandidates || (is_new && plan.name != partition::kAutoPlan)) {
+      rows.emplace(ChoicesOf(p.candidates[i]), shown.size());
+      shown.push_back({.index = i});
+    }
   }
   return shown;
 }
@@ -189,9 +206,13 @@ void PrintCandidates(const Prediction& p) {
       p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
   PrintLine(absl::StrFormat("\n%d plan%s simulated.%s%s", p.candidates.size(), p.candidates.size() == 1 ? "" : "s",
                             BoundText(p), within));
-  PrintLine("The best that differ in what is shown, and the best of every name and number of devices:");
-  PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB");
-  for (size_t i : ShownCandidates(p)) PrintLine(absl::StrFormat("%4d  %s%s", i + 1, RowOf(p, i), HowOftenSlower(p, i)));
+  PrintLine(
+      "The best of each choice, and the best of every name and number of devices; +N: so many more of a choice, which");
+  PrintLine("split layers otherwise or reduce in other pieces:");
+  PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB    more");
+  for (const ShownCandidate& shown : ShownCandidates(p)) {
+    PrintLine(absl::StrFormat("%4d  %s%s", shown.index + 1, RowOf(p, shown), HowOftenSlower(p, shown.index)));
+  }
 }
 
 void Explain(const Prediction& p, const std::string& layer) {
@@ -226,16 +247,18 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
   }
   std::vector<tools::ReportSection> sections = {{.title = "Layers", .tables = {std::move(layers)}}};
   if (p.candidates.empty()) return sections;
-  tools::ReportTable plans{.header = {"plan", "mesh", "reduction", "overlap", "buckets", "parts", "step", "memory", ""}};
-  for (size_t i : ShownCandidates(p)) {
-    const partition::Candidate& c = p.candidates[i];
+  tools::ReportTable plans{
+      .header = {"plan", "mesh", "reduction", "overlap", "buckets", "parts", "step", "memory", "more of it", ""}};
+  for (const ShownCandidate& shown : ShownCandidates(p)) {
+    const partition::Candidate& c = p.candidates[shown.index];
     const Json mesh = MeshJson(c.plan.mesh);
-    plans.rows.push_back({absl::StrCat(i + 1, ". ", c.plan.name),
+    plans.rows.push_back({absl::StrCat(shown.index + 1, ". ", c.plan.name),
                           absl::StrFormat("%d × %d", mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>()),
                           partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
                           tools::Bytes(c.plan.bucket_bytes), absl::StrCat(c.plan.transfer_parts),
                           absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3),
-                          tools::Bytes(c.judgement.peak_memory_bytes), c.fits ? "" : "does not fit"});
+                          tools::Bytes(c.judgement.peak_memory_bytes), shown.more > 0 ? absl::StrCat("+", shown.more) : "",
+                          c.fits ? "" : "does not fit"});
   }
   sections.push_back({.title = "Plans compared",
                       .text = absl::StrFormat("%d plans were simulated.%s%s", p.candidates.size(), BoundText(p),

@@ -1,6 +1,8 @@
 // plan, simulate and table as processes: predictions for machines that need not be there.
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,8 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -164,6 +169,34 @@ TEST_F(Command, FlagsThatSetSomethingOfPlansHoldForAllThatASearchJudges) {
     EXPECT_EQ(candidate["transfer_parts"], 2);
   }
   EXPECT_NEAR(plan["predicted"]["step_ms"], plan["candidates"][0]["step_ms"], 1e-3);
+}
+
+// The words of a row of the ranking between its rank and its step: plan, mesh, reduction, overlap, buckets and parts.
+std::string ChoicesInRow(absl::string_view row) {
+  std::vector<std::string> words = absl::StrSplit(row, ' ', absl::SkipEmpty());
+  return absl::StrJoin(absl::MakeSpan(words).subspan(1, 8), " ");
+}
+
+TEST_F(Command, TheRankingShowsEachChoiceOnceAndHowManyMoreThereAre) {
+  const Result r = Run(absl::StrCat("plan --plan=auto --draws=0 ", kTitan)),
+               of_all = Run(absl::StrCat("plan --plan=auto --draws=0 --json ", kTitan));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::vector<std::string> parts = absl::StrSplit(r.out, "\nrank ");
+  ASSERT_EQ(parts.size(), 2u) << r.out;
+  std::vector<std::string> rows = absl::StrSplit(parts[1], '\n', absl::SkipEmpty());
+  rows.erase(rows.begin());  // the rest of the header
+  ASSERT_GE(rows.size(), 10u);
+  std::set<std::string> choices;
+  for (const std::string& row : rows) EXPECT_TRUE(choices.insert(ChoicesInRow(row)).second) << row;
+  const auto is_of_second_row = [](const json& c) {  // auto 2 x 2, all-reduce
+    return c["plan"] == "auto" && c["mesh"] == json({{"replicas", 2}, {"columns", 2}}) && c["reduction"] == "all-reduce" &&
+           c["overlap"] == true && c["bucket_bytes"] == (int64_t{8} << 20) && c["transfer_parts"] == 1;
+  };
+  ASSERT_EQ(ChoicesInRow(rows[1]), "auto 2 x 2 all-reduce on 8.4 1");
+  const json candidates = json::parse(of_all.out)["candidates"];
+  const auto alike = std::count_if(candidates.begin(), candidates.end(), is_of_second_row);
+  EXPECT_GT(alike, 1);
+  EXPECT_THAT(rows[1], ::testing::EndsWith(absl::StrCat(" +", alike - 1)));
 }
 
 TEST_F(Command, ARateOfTheInputIsANumber) {
