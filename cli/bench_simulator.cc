@@ -8,7 +8,6 @@
 // than that should be predicted in their order. Memory is what the backend says before it takes any, against what it took.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "cli/devices.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "engine/statistics.h"
 #include "models/models.h"
@@ -171,11 +171,8 @@ struct Accuracy {
 };
 
 void PrintRound(int round, const AccuracyCase& c, const Pairs& pairs) {
-  std::fprintf(
-      stderr, "%s\n",
-      absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1, c.model, c.plan,
-                      c.devices, pairs.predicted_ms.back(), pairs.measured_ms.back(), 100 * pairs.errors.back())
-          .c_str());
+  Say(absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1, c.model, c.plan,
+                      c.devices, pairs.predicted_ms.back(), pairs.measured_ms.back(), 100 * pairs.errors.back()));
 }
 
 absl::Status RunRounds(int rounds, int slices, const tools::KernelChoice& kernels, Accuracy& accuracy) {

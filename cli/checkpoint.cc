@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <vector>
 
@@ -108,20 +107,18 @@ Json ToJson(const Found& found, bool is_verified) {
 void Print(const Flags& flags, const std::vector<Found>& all) {
   for (const Found& found : all) {
     if (!found.status.ok()) {
-      std::printf("%s: %s\n", found.path.c_str(), std::string(found.status.message()).c_str());
+      PrintLine(absl::StrCat(found.path, ": ", found.status.message()));
       continue;
     }
     const engine::Manifest& m = found.manifest;
     const std::string loss = std::isfinite(m.position.loss) ? absl::StrFormat("%.4f", m.position.loss) : "none";
     const std::string test = m.test.has_value() ? absl::StrFormat(", test top-1 %.2f %%", 100 * m.test->top1) : "";
-    std::printf("%s\n",
-                absl::StrFormat("%s: step %d, sample %d, loss %s%s, %.1f MB, written under %s%s", found.path,
-                                m.position.step, m.position.sample, loss, test, static_cast<double>(found.bytes()) / 1e6,
-                                m.plan, flags.action == "verify" ? ": good" : "")
-                    .c_str());
+    PrintLine(absl::StrFormat("%s: step %d, sample %d, loss %s%s, %.1f MB, written under %s%s", found.path, m.position.step,
+                              m.position.sample, loss, test, static_cast<double>(found.bytes()) / 1e6, m.plan,
+                              flags.action == "verify" ? ": good" : ""));
   }
   if (flags.action == "verify" || !all.back().status.ok()) return;
-  for (const auto& [field, value] : all.back().manifest.run) std::printf("  %-20s %s\n", field.c_str(), value.c_str());
+  for (const auto& [field, value] : all.back().manifest.run) PrintLine(absl::StrFormat("  %-20s %s", field, value));
 }
 
 // The newest one's weights.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -141,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
     return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
   }
   ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
-  if (!result->folder_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(flags.checkpoint).c_str());
+  if (!result->folder_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(flags.checkpoint)));
   result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
   RETURN_IF_ERROR(result->CheckFolder());
   return result;
@@ -280,10 +279,9 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
       ASSIGN_OR_RETURN(from_, ResumeFromNewest(from, loaded));
     }
     RETURN_IF_ERROR(CheckNothingLater(from_.step));
-    const std::string what = resumed() ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_,
-                                                         from_.step, from_.sample)
-                                       : absl::StrFormat("no checkpoint in %s yet: from the beginning", from);
-    std::fprintf(stderr, "%s\n", what.c_str());
+    Say(resumed()
+            ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_, from_.step, from_.sample)
+            : absl::StrFormat("no checkpoint in %s yet: from the beginning", from));
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
   if (saves()) {

@@ -1,7 +1,6 @@
 #include "cli/data.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/network.h"
+#include "cli/progress.h"
 #include "cpu/threads/cores.h"
 #include "data/bad_samples.h"
 #include "data/formats.h"
@@ -153,9 +153,7 @@ absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::
                          .pad = flags.pad,
                          .skip_damaged = flags.bad_sample == "skip"});
   if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
-  for (const std::string& note : (*set)->notes()) {
-    std::fprintf(stderr, "note: %s: %s\n", (*set)->name().c_str(), note.c_str());
-  }
+  for (const std::string& note : (*set)->notes()) Say(absl::StrCat("note: ", (*set)->name(), ": ", note));
   return Samples(*std::move(set));
 }
 
@@ -250,7 +248,7 @@ std::string ToString(const data::Moments& moments) {
 
 void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set) {
   for (const data::BadSamples& bad : stream.Report(/*with_last=*/true)) {
-    std::fprintf(stderr, "%s\n", data::ToString(bad, set.size(), set.class_names()).c_str());
+    Say(data::ToString(bad, set.size(), set.class_names()));
   }
 }
 

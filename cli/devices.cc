@@ -1,6 +1,5 @@
 #include "cli/devices.h"
 
-#include <cstdio>
 #include <set>
 #include <string>
 #include <utility>
@@ -106,7 +105,7 @@ absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
   absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, KernelsOf(flags));
   static std::set<std::string> said;  // a command may open it twice
   for (const std::string& note : notes) {
-    if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
+    if (said.insert(note).second) Say(note);
   }
   if (machine.ok() && flags.input_rate > 0) {
     machine->input_images_per_sec = {flags.input_rate, engine::Origin::kMeasured, "--input-rate"};

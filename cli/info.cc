@@ -416,7 +416,7 @@ absl::Status RunInfo(const Flags& flags) {
   if (flags.json) {
     PrintJson(InfoJson(facts));
   } else {
-    std::fputs(InfoText(facts).c_str(), stdout);
+    std::fputs(PrintableLines(InfoText(facts)).c_str(), stdout);
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,8 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/openmp.h"
+#include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/spellings.h"
 #include "cli/sub_commands.h"
 #include "cli/usage.h"
@@ -87,21 +89,27 @@ void OnUnreadable(int) {
   std::_Exit(kWriteError);
 }
 
+// Messages have one line, but those of memory, which are of numbers. Names in them may hold anything.
+void SayError(absl::string_view message, bool has_lines = false) {
+  const std::string text = has_lines ? colonnade::cli::PrintableLines(message) : colonnade::cli::Printable(message);
+  std::fprintf(stderr, "colonnade: %s\n", text.c_str());
+}
+
 int ReportUnwritten() {
-  std::fprintf(stderr, "colonnade: cannot write the results to the standard output\n");
+  SayError("cannot write the results to the standard output");
   return kWriteError;
 }
 
 int Report(const absl::Status& status, const Outcome& outcome) {
   if (!status.ok()) {
-    std::fprintf(stderr, "colonnade: %s\n", std::string(status.message()).c_str());
+    SayError(status.message(), /*has_lines=*/absl::IsResourceExhausted(status));
     return colonnade::cli::ExitCodeOf(status);
   }
   const bool is_unwritten = std::fflush(stdout) != 0 || std::ferror(stdout);
   if (is_unwritten && g_signal != SIGHUP) return ReportUnwritten();  // a terminal that has gone reads nothing
   if (outcome.interrupted) {
-    std::fprintf(stderr, "colonnade: stopped early, as asked; %s\n",
-                 outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved.c_str());
+    SayError(absl::StrCat("stopped early, as asked; ",
+                          outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved));
     return ExitCodeOfStop(g_signal, outcome.resumes);
   }
   return outcome.disagrees ? kUnexpected : 0;
@@ -148,9 +156,9 @@ int Main(int argc, char** argv) {
   colonnade::cli::ReadWholeNumbersInDecimal(app);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
-  for (const std::string& note : ours->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : ours->notes) colonnade::cli::Say(absl::StrCat("note: ", note));
   if (const std::string flag = colonnade::cli::FlagWithoutValue(ours->words); !flag.empty()) {
-    std::fprintf(stderr, "colonnade: %s: expected a value behind it, found none\n", flag.c_str());
+    SayError(absl::StrCat(flag, ": expected a value behind it, found none"));
     return kUsage;
   }
   absl::StatusOr<colonnade::cli::ConfiguredWords> line = colonnade::cli::WithConfig(ours->words, app);
@@ -159,7 +167,7 @@ int Main(int argc, char** argv) {
     app.parse(std::vector<std::string>(line->words.rbegin(), line->words.rend()));  // CLI11 takes them from the end
   } catch (const CLI::Success& success) {
     if (const std::string wrong = colonnade::cli::WrongCommand(app, ours->words); !wrong.empty()) {
-      std::fprintf(stderr, "colonnade: %s; --help lists what there is\n", wrong.c_str());
+      SayError(absl::StrCat(wrong, "; --help lists what there is"));
       return kUsage;
     }
     const int code = app.exit(success);
@@ -167,8 +175,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
     const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
-    std::fprintf(stderr, "colonnade: %s%s%s; --help lists what there is\n", place.c_str(), place.empty() ? "" : ": ",
-                 message.c_str());
+    SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
     return place.empty() ? kUsage : kBadInput;
   }
   const auto command =
@@ -191,14 +198,13 @@ int main(int argc, char** argv) {
     return kOutOfMemory;
   } catch (const std::system_error& error) {
     const bool is_refused = error.code() == std::errc::resource_unavailable_try_again;
-    std::fprintf(stderr, "colonnade: %s: %s\n",
-                 is_refused
-                     ? "the machine refused another thread; use fewer --data-threads, --threads-per-device or --devices"
-                     : "unexpected",
-                 error.what());
+    SayError(absl::StrCat(
+        is_refused ? "the machine refused another thread; use fewer --data-threads, --threads-per-device or --devices"
+                   : "unexpected",
+        ": ", error.what()));
     return is_refused ? kOutOfMemory : kUnexpected;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "colonnade: unexpected: %s\n", error.what());
+    SayError(absl::StrCat("unexpected: ", error.what()));
     return kUnexpected;
   }
 }

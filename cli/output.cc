@@ -1,10 +1,42 @@
 #include "cli/output.h"
 
+#include <algorithm>
 #include <cstdio>
 
-namespace colonnade::cli {
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
-void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
+namespace colonnade::cli {
+namespace {
+
+// The bytes of the control character that `text` begins with: one of ASCII, or U+0080 to U+009F in UTF-8; 0 where it is
+// none.
+size_t ControlBytes(absl::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  return byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+}
+
+}  // namespace
+
+std::string Printable(absl::string_view text) {
+  std::string printable;
+  while (!text.empty()) {
+    const size_t control = ControlBytes(text), shown = std::max(control, size_t{1});
+    absl::StrAppend(&printable, control > 0 ? absl::CEscape(text.substr(0, control)) : std::string(text.substr(0, 1)));
+    text.remove_prefix(shown);
+  }
+  return printable;
+}
+
+std::string PrintableLines(absl::string_view text) {
+  const auto append = [](std::string* all, absl::string_view line) { absl::StrAppend(all, Printable(line)); };
+  return absl::StrJoin(absl::StrSplit(text, '\n'), "\n", append);
+}
+
+void PrintLine(absl::string_view line) { std::printf("%s\n", PrintableLines(line).c_str()); }
 
 void PrintJson(const nlohmann::ordered_json& json) {
   std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());

@@ -1,14 +1,22 @@
-// What commands print on stdout.
+// What commands print, and how the words of others look in it: names from files and from the command line may hold what a
+// terminal obeys. May be called from any thread.
 #ifndef COLONNADE_CLI_OUTPUT_H_
 #define COLONNADE_CLI_OUTPUT_H_
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 
 namespace colonnade::cli {
 
-void PrintLine(const std::string& line);
+// Returns `text` with its control characters escaped as C does, those of Unicode too.
+std::string Printable(absl::string_view text);
+// The same of text that has lines: their ends stay.
+std::string PrintableLines(absl::string_view text);
+
+// Prints to stdout, as PrintableLines shows it.
+void PrintLine(absl::string_view line);
 // One line; bytes of file names that are no UTF-8 are replaced.
 void PrintJson(const nlohmann::ordered_json& json);
 

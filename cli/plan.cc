@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
@@ -14,6 +14,7 @@
 #include "cli/network.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "engine/error_context.h"
 #include "partition/proposals.h"
@@ -211,7 +212,8 @@ void PrintCandidates(const Prediction& p) {
   PrintLine("split layers otherwise or reduce in other pieces:");
   PrintLine("rank  plan      mesh    reduction   overlap  buckets MB  parts     step ms   memory MB    more");
   for (const ShownCandidate& shown : ShownCandidates(p)) {
-    PrintLine(absl::StrFormat("%4d  %s%s", shown.index + 1, RowOf(p, shown), HowOftenSlower(p, shown.index)));
+    const std::string row = absl::StrFormat("%4d  %s%s", shown.index + 1, RowOf(p, shown), HowOftenSlower(p, shown.index));
+    PrintLine(absl::StripTrailingAsciiWhitespace(row));
   }
 }
 
@@ -289,12 +291,12 @@ absl::Status RunPlan(const Flags& flags) {
     return absl::FailedPreconditionError("--explain: expected no --json, since what it prints is text; found both");
   }
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
-  for (const std::string& note : p.session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : p.session.plan.notes) Say(absl::StrCat("note: ", note));
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
   if (!enough.ok() && NeedsNoMachine(flags)) {
     RETURN_IF_ERROR(WritePlanFiles(flags, p));
     PrintLayers(p);
-    std::fprintf(stderr, "note: no prediction; %s\n", std::string(FieldAsFlag(enough, "devices").message()).c_str());
+    Say(absl::StrCat("note: no prediction; ", FieldAsFlag(enough, "devices").message()));
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(Predict(flags, p));

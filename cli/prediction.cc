@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "cli/errors.h"
 #include "cli/named_files.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cpu/backend.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
@@ -92,8 +92,8 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   CountProgress progress("draw");
   absl::StatusOr<tools::DrawnSteps> drawn = tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress));
   if (absl::IsFailedPrecondition(drawn.status())) {
-    std::fprintf(stderr, "warning: machine %s: there is no interval, since no draw can be fitted anew to fitted_to: %s\n",
-                 p.machine.Title().c_str(), std::string(drawn.status().message()).c_str());
+    Warn(absl::StrFormat("machine %s: there is no interval, since no draw can be fitted anew to fitted_to: %s",
+                         p.machine.Title(), drawn.status().message()));
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(drawn.status());
@@ -128,8 +128,7 @@ tools::Refit RefitOrWarn(const engine::Machine& machine) {
   absl::Status status = refit.status();
   if (status.ok() && *refit != nullptr) status = CheckIsFitted(machine, *refit);
   if (status.ok()) return *std::move(refit);
-  std::fprintf(stderr, "warning: machine %s: draws are not fitted anew to fitted_to: %s\n", machine.Title().c_str(),
-               std::string(status.message()).c_str());
+  Warn(absl::StrFormat("machine %s: draws are not fitted anew to fitted_to: %s", machine.Title(), status.message()));
   return nullptr;
 }
 

@@ -4,8 +4,10 @@
 #include <string>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "program/status_macros.h"
@@ -42,9 +44,8 @@ void PrintSummary(const program::Program& program) {
               moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
   for (const auto& [key, sums] : moves) {
     const auto& [pass, layer, kind] = key;
-    std::printf("%s\n", absl::StrFormat("%-9s %-20s %-15s %6.3f", program::Name(pass), layer, kind,
-                                        static_cast<double>(sums.sent) / 1e6)
-                            .c_str());
+    PrintLine(
+        absl::StrFormat("%-9s %-20s %-15s %6.3f", program::Name(pass), layer, kind, static_cast<double>(sums.sent) / 1e6));
   }
 }
 
@@ -59,7 +60,7 @@ absl::Status RunProgram(const Flags& flags) {
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(session.graph, session.plan, options));
   const std::string text = flags.summary ? "" : program::Print(program);
   progress.reset();
-  for (const std::string& note : session.plan.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
   if (flags.summary) {
     PrintSummary(program);
   } else {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "cli/output.h"
 #include "program/steady_now.h"
 
 namespace colonnade::cli {
@@ -83,7 +84,7 @@ void Say(absl::string_view line) {
   const int width = TerminalWidth();
   const std::lock_guard lock(stderr_mutex);
   WipeOutLocked();
-  const std::string text = width > 0 ? Wrapped(line, width) : std::string(line);
+  const std::string printable = Printable(line), text = width > 0 ? Wrapped(printable, width) : printable;
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
@@ -91,7 +92,7 @@ void Warn(absl::string_view what) { Say(absl::StrCat("warning: ", what)); }
 
 void DrawInPlace(absl::string_view line) {
   // What fills the last column makes some terminals go to the next line.
-  const std::string text(Cut(line, static_cast<size_t>(std::max(TerminalWidth() - 1, 1))));
+  const std::string printable = Printable(line), text(Cut(printable, static_cast<size_t>(std::max(TerminalWidth() - 1, 1))));
   const std::lock_guard lock(stderr_mutex);
   std::fprintf(stderr, "\r%s\x1b[K", text.c_str());
   std::fflush(stderr);

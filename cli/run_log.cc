@@ -1,7 +1,6 @@
 #include "cli/run_log.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "absl/types/span.h"
 #include "cli/config.h"
 #include "cli/curves.h"
+#include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
@@ -160,7 +160,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const st
     lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
-  if (!log_->is_locked()) std::fprintf(stderr, "note: %s\n", engine::NoLockNote(path).c_str());
+  if (!log_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(path)));
   return log_->Append(LogLine(head));
 }
 
@@ -196,8 +196,7 @@ void RunLog::Write(const Json& object, int64_t step, absl::Span<const engine::Sc
 
 void RunLog::Note(const absl::Status& status) {
   if (status.ok() || !status_.ok()) return;
-  std::fprintf(stderr, "warning: what the run records is not complete: %s; training goes on\n",
-               std::string(status.message()).c_str());
+  Warn(absl::StrCat("what the run records is not complete: ", status.message(), "; training goes on"));
   status_ = status;
 }
 

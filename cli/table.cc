@@ -1,7 +1,6 @@
 #include "cli/table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "absl/algorithm/container.h"
@@ -204,7 +203,7 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
     }
     const std::string where =
         on_gpus ? "" : absl::StrFormat(" on %d core%s", row.row.devices, row.row.devices == 1 ? "" : "s");
-    std::fprintf(stderr, "measuring %s%s\n", row.row.label.c_str(), where.c_str());
+    Say(absl::StrCat("measuring ", row.row.label, where));
     CountProgress progress(absl::StrCat("measuring ", row.row.label, where, ":"));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
@@ -229,7 +228,7 @@ absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowT
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   flags.dtype = "bf16";
   const std::string warning = in_bf16 > 0 && !all ? tools::KernelWarning(machine, KernelsOf(flags)) : "";
-  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  if (!warning.empty()) Warn(warning);
   return machine;
 }
 
@@ -276,7 +275,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
 absl::Status WriteProfile(const Flags& flags, const Table& table) {
   if (flags.out.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(engine::ReplaceFile(flags.out, engine::MachineToJson(table.machine)));
-  std::fprintf(stderr, "fitted profile: %s\n", flags.out.c_str());
+  Say(absl::StrCat("fitted profile: ", flags.out));
   return absl::OkStatus();
 }
 

@@ -1,10 +1,10 @@
 // What shows the table in pictures: its plots, and the page of --report.
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/table.h"
 #include "cpu/threads/cores.h"
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& ta
   std::vector<tools::LineSeries> by_epoch, by_time;
   for (const TableRow& r : table.rows) {
     if (r.row.devices > cores || r.row.plan == partition::kAutoPlan) continue;
-    std::fprintf(stderr, "training two_column on digits: %s\n", r.row.name.c_str());
+    Say(absl::StrCat("training two_column on digits: ", r.row.name));
     ASSIGN_OR_RETURN(const std::vector<tools::ErrorPoint> points,
                      tools::ErrorByUpdate(r.row.plan, r.row.devices, steps, every, kCurveBatch));
     const std::string name = absl::StrReplaceAll(r.row.label, {{"GPU", "CPU device"}});
@@ -147,12 +147,12 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
   const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
   if (!table.is_papers) {
-    std::fprintf(stderr, "plot: %s\n", bars.c_str());
+    Say(absl::StrCat("plot: ", bars));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(std::string plot, ErrorAgainstTime(flags, table));
   RETURN_IF_ERROR(engine::ReplaceFile(curve, plot));
-  std::fprintf(stderr, "plots: %s and %s\n", bars.c_str(), curve.c_str());
+  Say(absl::StrCat("plots: ", bars, " and ", curve));
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "cli/config.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/test_json.h"
 #include "engine/statistics.h"
@@ -88,8 +89,8 @@ std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
 void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course) {
   if (!flags.config.empty()) {
-    std::fprintf(stderr, "%s",
-                 absl::StrFormat("# %s and the command line\n%s", flags.config, ConfigText(flags.resolved)).c_str());
+    const std::string text = absl::StrFormat("# %s and the command line\n%s", flags.config, ConfigText(flags.resolved));
+    std::fputs(PrintableLines(text).c_str(), stderr);
   }
   PrintSession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);

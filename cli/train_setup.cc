@@ -1,6 +1,5 @@
 #include "cli/train_setup.h"
 
-#include <cstdio>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
 #include "cli/optimizer.h"
+#include "cli/progress.h"
 #include "data/no_split.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
@@ -27,7 +27,7 @@ absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSe
   for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
     if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
   }
-  std::fprintf(stderr, "note: no test at the end: %s\n", std::string(test.status().message()).c_str());
+  Say(absl::StrCat("note: no test at the end: ", test.status().message()));
   return Samples();
 }
 

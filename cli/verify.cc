@@ -29,9 +29,9 @@ void PrintReport(const tools::VerifyReport& report) {
   line("loss", report.error.loss, report.tolerance.loss);
   line("gradient", report.error.gradient, report.tolerance.gradient);
   line("parameter", report.error.parameter, report.tolerance.parameter);
-  std::printf("worst: %s, %.3g of %.3g granted\n", report.worst_tensor.c_str(), report.worst_error, report.worst_bound);
+  PrintLine(absl::StrFormat("worst: %s, %.3g of %.3g granted", report.worst_tensor, report.worst_error, report.worst_bound));
   if (!report.training_program_agrees) std::printf("the Program without gradient outputs gives other weights\n");
-  if (!report.differing_copies.empty()) std::printf("%s\n", report.differing_copies.c_str());
+  if (!report.differing_copies.empty()) PrintLine(report.differing_copies);
   std::printf("%s\n", report.ok ? "the plan computes what one device computes"
                                 : "THE PLAN DOES NOT COMPUTE WHAT ONE DEVICE COMPUTES");
 }

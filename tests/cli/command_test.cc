@@ -319,6 +319,20 @@ TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {
   ExpectError("checkpoint show a b c", 2, {"expected nothing more, found \"b c\""});
 }
 
+TEST_F(Command, NamesThatATerminalWouldObeyAreEscaped) {
+  const std::string file = In("a\x1b[2Jb\ncolonnade:ok"), shown = In(R"(a\033[2Jb\ncolonnade:ok)");
+  ExpectError(absl::StrCat("eval --model=lenet --init=", file), 66, {shown});
+  ExpectError("train --model=lenet --steps=\x1b[2J", 2, {R"(\033[2J)"});
+  ExpectError("train --model=le\x1b[2Jnet", 2, {R"(\033[2J)"});
+  ExpectError("tra\x1bin", 2, {R"(\033)"});
+  const std::string machine = In("m\x1b[2J.json");
+  std::filesystem::copy_file(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json"), machine);
+  const Result r = Run(absl::StrCat("plan --draws=0 --model=lenet --machine=", machine));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr(R"(m\033[2J.json): )"));
+  EXPECT_THAT(absl::StrCat(r.out, r.err), Not(HasSubstr("\x1b")));
+}
+
 TEST_F(Command, AReportIsNoFileOfAnotherKind) {
   for (const char* name : {"r.pdf", "r.json", "r.PNG"}) {
     ExpectError(absl::StrCat("plan --model=lenet --report=", In(name)), 2, {"--report: expected the name of an HTML file"});

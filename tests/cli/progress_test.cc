@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/calibration_time.h"
+#include "cli/output.h"
 #include "cli/step_lines.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,6 +38,16 @@ TEST(Wrapped, BreaksBetweenWordsAndWithinThoseThatAreTooLong) {
   EXPECT_EQ(Wrapped("exactly twenty chars and", 20), "exactly twenty chars\n    and");
   EXPECT_EQ(Wrapped("größer als zwanzig Zei", 20), "größer als zwanzig\n    Zei") << "characters, not bytes, are counted";
   EXPECT_EQ(Wrapped("größer als zwanzig Ä", 20), "größer als zwanzig Ä") << "of what fits, too";
+}
+
+// What a terminal obeys: ESC, the end of a line, DEL, and U+009B, which begins a sequence as ESC [ does.
+TEST(Printable, ShowsControlCharactersAndLeavesAllElse) {
+  EXPECT_EQ(Printable("a\x1b[31mb\r\n\tc\x7f\xc2\x9b"), R"(a\033[31mb\r\n\tc\177\302\233)");
+  for (const char* text : {"größer ≤ 1 × 2", "\xc2\xa0", "\xff\xfe", "\xc2", "C:\\new", ""})
+    EXPECT_EQ(Printable(text), text);
+  EXPECT_EQ(PrintableLines("a\n\x1b"
+                           "b\n"),
+            "a\n\\033b\n");
 }
 
 TEST(CountProgress, IsSilentWhereTheSystemGivesNoThread) {
