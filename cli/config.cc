@@ -193,8 +193,10 @@ absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words
 }
 
 std::string ConfiguredWords::PlaceOf(absl::string_view message) const {
-  if (!absl::StartsWith(message, "--")) return "";
-  const auto it = places.find(std::string(message.substr(0, message.find_first_of(":= "))));
+  const bool is_unknown = absl::ConsumePrefix(&message, "unknown ");
+  if (!is_unknown && !absl::StartsWith(message, "--")) return "";
+  const absl::string_view name = message.substr(0, message.find_first_of(":= "));
+  const auto it = places.find(absl::StrCat(is_unknown ? "--" : "", name));
   return it == places.end() ? "" : it->second;
 }
 

@@ -29,7 +29,8 @@ struct ConfiguredWords {
   std::vector<std::string> words;
   std::map<std::string, std::string> places;  // by flag: "--batch" is of "run.toml: line 3"
 
-  // Returns the place of the flag that a message begins with; empty where it is not of a file.
+  // Returns the place of the flag that a message begins with, or whose value it says is unknown ("unknown plan …" of
+  // --plan); empty where it is not of a file.
   std::string PlaceOf(absl::string_view message) const;
 };
 

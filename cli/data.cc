@@ -16,6 +16,7 @@
 #include "cpu/threads/cores.h"
 #include "data/bad_samples.h"
 #include "data/formats.h"
+#include "data/no_split.h"
 #include "engine/io/xxh3.h"
 #include "models/models.h"
 #include "program/status_macros.h"
@@ -155,6 +156,13 @@ absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::
   if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
   for (const std::string& note : (*set)->notes()) Say(absl::StrCat("note: ", (*set)->name(), ": ", note));
   return Samples(*std::move(set));
+}
+
+absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
+  absl::StatusOr<Samples> train = OpenSamples(flags, /*train=*/true);
+  if (!data::IsNoSplit(train.status())) return train;
+  return absl::NotFoundError(absl::StrCat(train.status().message(),
+                                          ", of which pixels have the mean and the deviation; --mean and --std say those"));
 }
 
 absl::Status CheckAugment(const std::string& augment) {

@@ -21,6 +21,10 @@ using Samples = std::shared_ptr<const data::SampleSet>;
 // Opens the set that --data names. A test set has the classes of `train_set`, where that is given.
 absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set = nullptr);
 
+// Opens the training set for what a test or a prediction takes of it: mean and deviation of the pixels, names of the
+// classes. NotFound, with what to do, where --data has none.
+absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags);
+
 // Checks the value of --augment: "standard", "none", or some of these with commas between:
 //   pad:N            the image at the network's size, N pixels of value 0 around it, of which a part of that size is cut
 //   resized[:A]      a random part of A (default 0.08) to all of the area, of random shape, resampled

@@ -9,7 +9,6 @@
 #include "cli/session.h"
 #include "cli/test_json.h"
 #include "cli/trained_weights.h"
-#include "data/no_split.h"
 #include "engine/io/weights.h"
 #include "program/status_macros.h"
 
@@ -28,12 +27,7 @@ absl::StatusOr<Test> OpenTest(const Flags& flags) {
   const bool measures = flags.mean.empty() || flags.std.empty();
   Samples train_samples;
   if (measures) {
-    absl::StatusOr<Samples> train = OpenSamples(flags, true);
-    if (data::IsNoSplit(train.status())) {
-      return absl::NotFoundError(absl::StrCat(
-          train.status().message(), ", of which pixels have the mean and the deviation; --mean and --std say those"));
-    }
-    ASSIGN_OR_RETURN(train_samples, std::move(train));
+    ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
   ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, false, train_samples.get()));

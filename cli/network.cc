@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -144,6 +146,23 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
                                                    samples->name(), ModelsFor(*shape), PadForModel(flags, *shape))
                                  : FlagsThatShape(flags);
   return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
+}
+
+std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) {
+  const models::ModelOptions without;
+  models::ModelOptions with = without;
+  with.auxiliary_heads = true;
+  if (flags.auxiliary_heads == "on") return "";
+  const absl::StatusOr<layers::LayerGraph> heads = models::BuildModel(flags.model, with),
+                                           none = models::BuildModel(flags.model, without);
+  if (!heads.ok() || !none.ok()) return "";  // a file, or a model that has no heads
+  for (const layers::LayerNode& node : heads->nodes) {
+    const bool is_named = absl::c_any_of(node.parameters, [&](const layers::ParameterSpec& parameter) {
+      return absl::StrContains(message, absl::StrCat("\"", parameter.name, "\""));
+    });
+    if (is_named && !none->Find(node.name).ok()) return "; --auxiliary-heads=on takes weights that have those heads";
+  }
+  return "";
 }
 
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {

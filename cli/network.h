@@ -2,8 +2,11 @@
 #ifndef COLONNADE_CLI_NETWORK_H_
 #define COLONNADE_CLI_NETWORK_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cli/flags.h"
 #include "data/sample_set.h"
 #include "layers/graph.h"
@@ -15,6 +18,10 @@ namespace colonnade::cli {
 // of the data's images, if all are alike; `samples` may be null), or a file as it stands.
 absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples);
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
+
+// Returns "; --auxiliary-heads=on …" where a message about weights names a parameter that --model has with those heads
+// alone, and the network is without; else nothing.
+std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message);
 
 // Returns FailedPrecondition, saying what would help, where the network takes other images than the data's, or tells fewer
 // classes apart.

@@ -41,8 +41,8 @@ int64_t DefaultBatch(const Flags& flags, int64_t images) {
 }
 
 // The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken.
-absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
-  if (!flags.data.empty()) return OpenSamples(flags, /*train=*/true);
+absl::StatusOr<Samples> OpenGivenTrainingSet(const Flags& flags) {
+  if (!flags.data.empty()) return OpenTrainingSet(flags);
   if (!flags.mean.empty() && !flags.std.empty()) return Samples();
   return absl::FailedPreconditionError(
       "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
@@ -51,7 +51,7 @@ absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
 
 absl::StatusOr<Question> Open(Flags& flags) {
   Question question;
-  ASSIGN_OR_RETURN(const Samples train, OpenTrainingSet(flags));
+  ASSIGN_OR_RETURN(const Samples train, OpenGivenTrainingSet(flags));
   ASSIGN_OR_RETURN(question.images, data::OpenUnlabelledImages(flags.images, {}));
   if (flags.batch == 0) flags.batch = DefaultBatch(flags, question.images->size());
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, train.get()));

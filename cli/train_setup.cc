@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/devices.h"
+#include "cli/network.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
 #include "data/no_split.h"
@@ -96,7 +97,8 @@ absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
       return absl::StrContains(written.message(), absl::StrCat("\"", name, "\""));
     });
     const char* advice = is_of_head && !flags.replace_head ? "; --replace-head begins with a new last layer" : "";
-    return absl::Status(written.code(), absl::StrCat(flags.init, ": ", written.message(), advice));
+    return absl::Status(written.code(),
+                        absl::StrCat(flags.init, ": ", written.message(), advice, AdviceOnHeads(flags, written.message())));
   }
   return engine::StartAverages(run.train->loaded());
 }

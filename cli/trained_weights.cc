@@ -1,11 +1,23 @@
 #include "cli/trained_weights.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "cli/devices.h"
-#include "engine/error_context.h"
+#include "cli/network.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
+namespace {
+
+absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded) {
+  const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);
+  if (written.ok()) return written;
+  return absl::Status(written.code(),
+                      absl::StrCat(flags.init, ": ", written.message(), AdviceOnHeads(flags, written.message())));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
                                                               const program::Program& program,
@@ -16,8 +28,7 @@ absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags
     RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
-  RETURN_IF_ERROR(
-      engine::WithContext(engine::WriteState(executor->loaded(), engine::StateKind::kValue, weights.tensors), flags.init));
+  RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));
   PrintSession(flags, session, backend->name());
   return executor;
 }

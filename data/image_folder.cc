@@ -43,12 +43,25 @@ SplitFolders FindSplits(const std::string& path) {
   return found;
 }
 
+// "; X, the folder above, has both: name that one", where `path` is one split of two: X/val.
+std::string AdviceOnFolderAbove(const std::string& path) {
+  std::filesystem::path split = std::filesystem::path(path).lexically_normal();
+  if (!split.has_filename()) split = split.parent_path();  // X/val/
+  const std::string name = split.filename().string(), above = split.has_parent_path() ? split.parent_path().string() : ".";
+  const SplitFolders beside = FindSplits(above);
+  const bool is_split = name == "train" || name == "val" || name == "test";
+  if (!is_split || beside.test.empty() || beside.train != above + "/train") return "";
+  return absl::StrFormat("; %s, the folder above, has both: name that one", above);
+}
+
 absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, SplitOf split) {
   if (split == SplitOf::kTrain) {
     return NoSplit(absl::StrFormat("%s: expected training images in %s/train, found %s alone", path, path, found.test));
   }
-  return NoSplit(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone", path, path, path,
-                                 found.train == path ? "class folders of one set" : found.train));
+  const bool is_one_set = found.train == path;
+  return NoSplit(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone%s", path, path, path,
+                                 is_one_set ? "class folders of one set" : found.train,
+                                 is_one_set ? AdviceOnFolderAbove(path) : ""));
 }
 
 class ImageFolder final : public SampleSet {

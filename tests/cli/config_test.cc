@@ -106,6 +106,16 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
 }
 
+TEST_F(Config, ANameThatIsUnknownIsOneOfTheFile) {
+  Write("run.toml", "model = \"lenet\"\nplan = \"dta\"\nmachine = \"titn\"\n");
+  ExpectError(absl::StrCat("train --data=synthetic ", "--machine=local ", Flag()), 65,
+              {"run.toml: line 2: unknown plan \"dta\", did you mean"});
+  ExpectError(absl::StrCat("plan --plan=single ", Flag()), 65, {"run.toml: line 3: unknown machine \"titn\""});
+  ExpectError(absl::StrCat("plan --plan=dta ", Flag()), 2, {"colonnade: unknown plan \"dta\""});
+  Write("run.toml", "\nmodel = \"lent\"\n");
+  ExpectError(absl::StrCat("plan ", Flag()), 65, {"run.toml: line 2: unknown model \"lent\""});
+}
+
 TEST_F(Config, WhatIsPrintedIsAFileAndEmptyTextIsText) {
   Write("run.toml", "model = \"two_column\"\ndata = \"digits\"\nsave = \"\"\nsteps = 2\n");
   const Result first = Run(absl::StrCat("train ", Flag(), " --batch=32"));

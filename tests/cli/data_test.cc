@@ -15,6 +15,7 @@
 namespace colonnade::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -145,6 +146,18 @@ TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
                                         " --data=", Folder("test", {"val"}, {"cat", "dog"}));
   ExpectError(eval, 66, {"expected training images", "--mean and --std"});
   EXPECT_EQ(Run(absl::StrCat(eval, " --mean=0.5,0.5,0.5 --std=0.25,0.25,0.25")).code, 0);
+}
+
+TEST_F(Data, WhereOneSplitIsNamedTheFolderAboveIsAdvised) {
+  const std::string both = Folder("both", {"train", "val"}, {"cat", "dog"}), one = Folder("one", {"val"}, {"cat", "dog"});
+  ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);
+  const std::string eval = absl::StrCat("eval --model=resnet20 --width=0.25 --input-size=16 --classes=2 --init=", In("w"));
+  for (const char* split : {"/val", "/val/", "/train"}) {
+    ExpectError(absl::StrCat(eval, " --data=", both, split), 66,
+                {"expected test images in", absl::StrCat("; ", both, ", the folder above, has both: name that one")});
+  }
+  const Result alone = Run(absl::StrCat(eval, " --data=", one, "/val"));
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("expected test images in"), Not(HasSubstr("the folder above"))));
 }
 
 TEST_F(Data, OfFewerOrMoreClassesThanTheNetworkTheFlagIsNamed) {

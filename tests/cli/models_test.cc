@@ -63,6 +63,12 @@ TEST_F(Command, ANetworkWithHeadsIsTestedAsItIsEvaluated) {
   const Json trained =
       test_of(absl::StrCat("train", network, "--label-smoothing=0.1 --steps=2 --save=", In("w.safetensors")));
   EXPECT_EQ(trained, test_of(absl::StrCat("eval", network, "--init=", In("w.safetensors"))));
+  const std::string without = absl::StrReplaceAll(network, {{"--auxiliary-heads=on ", ""}});
+  for (const char* command : {"eval", "train --steps=1"}) {
+    ExpectError(
+        absl::StrCat(command, without, "--init=", In("w.safetensors")), 65,
+        {"\"head1.conv.weight\"", "has no such parameter; --auxiliary-heads=on takes weights that have those heads"});
+  }
 }
 
 TEST_F(Command, HeadsOfANetworkWithoutAndSmoothingBeyond0To1Are2) {
