@@ -113,7 +113,7 @@ void AddPlans(CLI::App& group, Flags& flags, BenchFlags& bench) {
   AddProfileFlag(*plans, flags);
   AddMeasuringFlags(*plans, flags);
   plans->add_flag("--deterministic", flags.deterministic, "on GPUs: every plan also with deterministic kernels and sums");
-  plans->add_option("--slices", bench.slices, "of 0.1 s or one step, of every plan")
+  plans->add_option("--slices", bench.slices, "turns that each plan gets, of 0.1 s or one step")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   AddJsonFlag(*plans, flags);
@@ -130,7 +130,7 @@ void AddSimulator(CLI::App& group, Flags& flags, BenchFlags& bench) {
   simulator->add_option("--rounds", bench.rounds, "calibrations, and runs of every case")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  simulator->add_option("--slices", bench.slices, "of 0.1 s or one step, of every case in a round")
+  simulator->add_option("--slices", bench.slices, "turns that each case gets in a round, of 0.1 s or one step")
       ->check(CLI::Range(1, 1000))
       ->default_str("8");
   AddTimedKernelsFlag(*simulator, flags);

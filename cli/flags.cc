@@ -233,28 +233,42 @@ void AddPlanFlags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--devices", flags.devices, "number of devices (default: 1, or the plan file's)")
       ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
-  app.add_option("--plan", flags.plan, "single, data, model, hybrid, owt, auto, or a plan file (default: single, or data)")
+  app.add_option(
+         "--plan", flags.plan,
+         "how the work is spread over devices: single (one device alone), data (each a part of the batch), model (each a "
+         "part "
+         "of every layer), hybrid (both), owt (data for convolutions, model for the layers behind them), auto (what the "
+         "planner finds for --machine), or a plan file (default: data; of one device single)")
       ->type_name("PLAN")
       ->group(group);
-  app.add_option("--columns", flags.columns, "size of the model axis (default: model all devices, hybrid 2)")
+  app.add_option("--columns", flags.columns,
+                 "how many devices share each layer, where a plan splits layers (default: model all devices, hybrid 2)")
       ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
   app.add_option("--reduction", flags.reduction,
-                 "how gradients are reduced: all-reduce, sharded or master (default: the plan's)")
+                 "how gradients are summed over devices: all-reduce (each device has the sum and updates), sharded (each "
+                 "updates a part "
+                 "and sends it to the others), or master (one updates and sends to the others) (default: the plan's)")
       ->check(CLI::IsMember(partition::ReductionNames()))
       ->group(group);
-  app.add_option("--overlap", flags.overlap, "on: transfers beside compute; off: in line with it (default: the plan's)")
+  app.add_option("--overlap", flags.overlap,
+                 "on: devices compute while data moves between them; off: one after the other (default: the plan's)")
       ->check(CLI::IsMember({"on", "off"}))
       ->group(group);
-  app.add_option("--bucket-bytes", flags.bucket_bytes, "least bytes of a gradient bucket (default: the plan's)")
+  app.add_option("--bucket-bytes", flags.bucket_bytes,
+                 "gradients are reduced together, in buckets of at least so many bytes (default: the plan's)")
       ->check(CLI::Range(int64_t{1}, partition::kMostPlanBytes))
       ->group(group);
-  app.add_option("--piece-bytes", flags.piece_bytes,
-                 "most bytes that a reduction moves before a transfer of activations may go first (default: the plan's)")
+  app.add_option(
+         "--piece-bytes", flags.piece_bytes,
+         "a bucket is reduced in pieces of at most so many bytes: what the next layer waits for moves between two of them, "
+         "instead of behind them all (default: the plan's)")
       ->check(CLI::Range(partition::kLeastPieceBytes, partition::kMostPlanBytes))
       ->group(group);
-  app.add_option("--transfer-parts", flags.transfer_parts,
-                 "parts of the batch, of which fully connected layers compute one while another moves (default: the plan's)")
+  app.add_option(
+         "--transfer-parts", flags.transfer_parts,
+         "where a plan splits fully connected layers: how many parts their batch moves in, so that they compute one part "
+         "while another moves; 1: all at once (default: the plan's)")
       ->check(CLI::Range(1, partition::kMostTransferParts))
       ->group(group);
 }
@@ -339,7 +353,8 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--decay", flags.decay,
-                 "parameters that decay, and that lars gives rates of their own: all, or weights (neither biases nor "
+                 "what --weight-decay holds for, and what lars gives rates of its own: all parameters, or weights (neither "
+                 "biases nor "
                  "normalisations)")
       ->check(CLI::IsMember({"all", "weights"}))
       ->capture_default_str()
@@ -392,9 +407,12 @@ void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags
 }
 
 void AddScheduleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
-  app.add_option("--lr-policy", flags.lr_policy,
-                 "constant; step:N,F or multistep:N1,N2,…,F: times F after every N steps, or after those; poly:P, cosine or "
-                 "onecycle, over all steps (default: the model's; N counts steps of the run, whatever its batch)")
+  app.add_option(
+         "--lr-policy", flags.lr_policy,
+         "how the learning rate changes: constant; step:N,F (times F after every N steps); multistep:N1,N2,…,F (times F "
+         "after "
+         "step N1, again after N2 …); or over the whole run poly:P, cosine or onecycle (docs/command_line.md) (default: "
+         "the model's, in steps whatever the batch)")
       ->group(group);
   app.add_option("--warm-up", flags.warm_up,
                  "first steps, in which the learning rate grows linearly to what it would be without")
@@ -450,10 +468,10 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
 }
 
 void AddDrawFlags(CLI::App& app, Flags& flags) {
-  app.add_option(
-         "--draws", flags.draws,
-         "simulations for the interval of a prediction, each with other values of what the profile is unsure of; 0: none "
-         "(default: 100, or fewer where they take long)")
+  app.add_option("--draws", flags.draws,
+                 "how often the step is simulated again, each time with other values of what the profile is unsure of: the "
+                 "interval of "
+                 "a prediction is that of these; 0: no interval (default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
   app.add_option("--seed", flags.seed, "seed of the draws")
       ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))

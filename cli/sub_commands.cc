@@ -164,7 +164,8 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
   plan->add_flag("--unfold", flags.unfold,
                  "draws each layer of a block, where one box is drawn for branches that join again")
       ->needs(drawing);
-  plan->add_option("--trace", flags.trace, "where to write the predicted timeline, Chrome trace format")->type_name("FILE");
+  plan->add_option("--trace", flags.trace, "where to write the simulated timeline of two steps, Chrome trace format")
+      ->type_name("FILE");
   AddTimedKernelsFlag(*plan, flags);
   AddDtypeFlag(*plan, flags, /*may_be_auto=*/false);
   AddInputRateFlag(*plan, flags);
@@ -212,10 +213,11 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
       ->excludes(batch);
   table
       ->add_option("--fit", flags.fit,
-                   "one or two rows to which the profile is fitted (default: the paper's 1-GPU row, where it is compared)")
+                   "one or two rows whose times the profile is changed to give, so that the others can be compared "
+                   "(default: 1, the paper's row of one GPU, where it is on that machine)")
       ->delimiter(',')
       ->expected(1, 2);
-  table->add_option("--out", flags.out, "where to write the profile as it was fitted")->type_name("FILE");
+  table->add_option("--out", flags.out, "where to write the profile as --fit made it")->type_name("FILE");
   AddProfileFlag(*table, flags);
   table->get_option("--machine")->default_str("titan-2013");
   AddMeasuringFlags(*table, flags);
@@ -224,7 +226,8 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
                    "one more row of the paper that gives the per-step overhead: 2-model, …; as --fit=1,2-model")
       ->excludes("--fit");
   AddDrawFlags(*table, flags);
-  table->add_option("--plots", flags.plots, "beginning of the names of the plots to write, SVG")->type_name("FILE");
+  table->add_option("--plots", flags.plots, "writes the table's plots, SVG files whose names begin with this")
+      ->type_name("FILE");
   table->add_option("--curve-steps", flags.curve_steps, "steps of the training run whose error is plotted against time")
       ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
       ->capture_default_str();
