@@ -257,8 +257,8 @@ void PrintCeilings(const tools::Ceilings& ceilings) {
 }
 
 void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& report) {
-  PrintLine(absl::StrFormat("step %.3f ms (median of %d; a tenth below %.3f, a tenth above %.3f)  %.1f images/s",
-                            1e3 * report.median, report.steps, 1e3 * report.tenth, 1e3 * report.nine_tenths,
+  PrintLine(absl::StrFormat("step %.3f ms (median of %d; p10 %.3f, p90 %.3f)  %.1f images/s", 1e3 * report.median,
+                            report.steps, 1e3 * report.tenth, 1e3 * report.nine_tenths,
                             ImagesPerSecond(flags, report.median)));
   PrintLine(absl::StrFormat("all devices together: %.2f GFLOP/s, %.2f GB/s read and written by kernels, %.3f GB/s sent",
                             static_cast<double>(report.work.flops) / report.median / 1e9,

@@ -280,7 +280,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
     }
     RETURN_IF_ERROR(CheckNothingLater(from_.step));
     Say(resumed()
-            ? absl::StrFormat("resumed from %s: %d steps and %d samples are done", resumed_from_, from_.step, from_.sample)
+            ? absl::StrFormat("resumed from %s: %d steps and %d images are done", resumed_from_, from_.step, from_.sample)
             : absl::StrFormat("no checkpoint in %s yet: from the beginning", from));
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;

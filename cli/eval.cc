@@ -50,9 +50,9 @@ void PrintTest(const Flags& flags, const std::string& model, const engine::EvalR
                {"test", TestJson(report)},
                {"images_per_s", images_per_s}});
   } else if (report.count > 0) {
-    const std::string part = stopped ? absl::StrFormat("stopped, of %d samples only: ", report.count) : "";
+    const std::string part = stopped ? absl::StrFormat("stopped, of %d images only: ", report.count) : "";
     std::printf("%s%s\n", part.c_str(),
-                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d samples, %.0f images/s", 100 * report.top1(),
+                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d images, %.0f images/s", 100 * report.top1(),
                                 100 * report.top5(), report.loss, report.count, images_per_s)
                     .c_str());
   }

@@ -59,14 +59,14 @@ std::string Describe(const engine::EvalReport& test, Target::Metric metric) {
 std::string Describe(const Target& target) { return DescribeMetric(target.metric, target.value); }
 
 std::string Describe(const engine::EvalReport& test) {
-  return absl::StrFormat("%s, %s, %s, %d samples", Describe(test, Target::Metric::kTop1),
+  return absl::StrFormat("%s, %s, %s, %d images", Describe(test, Target::Metric::kTop1),
                          Describe(test, Target::Metric::kTop5), Describe(test, Target::Metric::kLoss), test.count);
 }
 
 absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engine::Executor& executor,
                                                    engine::DataSource& samples, const std::atomic<bool>& stop) {
   CountProgress progress{std::string(what)};
-  const auto show = [&](int64_t done) { progress.Show(done, samples.size(), " samples"); };
+  const auto show = [&](int64_t done) { progress.Show(done, samples.size(), " images"); };
   return engine::Evaluate(executor, samples, {.stop = &stop, .on_batch = show});
 }
 

@@ -165,7 +165,7 @@ ReportSection CurvesSection(const Session& session, const TrainResults& results,
     if (std::isfinite(loss)) curves.loss.emplace_back(step, loss);  // else it was skipped
   }
   ReportSection section{.title = "Curves"};
-  tools::ReportTable tests{.caption = "Tests", .header = {"after step", "top-1", "top-5", "loss", "samples"}};
+  tools::ReportTable tests{.caption = "Tests", .header = {"after step", "top-1", "top-5", "loss", "images"}};
   for (const EvaluationRecord& record : evaluations.all()) {
     const auto at = static_cast<double>(record.step);
     curves.top1.emplace_back(at, 100 * record.test.top1());

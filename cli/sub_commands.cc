@@ -287,7 +287,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
   bench->add_option("--threads", flags.threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
       ->delimiter(',')
       ->check(CLI::Range(1, kMostDataThreads));
-  bench->add_option("--epochs", flags.epochs, "how often each sample is read (default: 1)")
+  bench->add_option("--epochs", flags.epochs, "how often each image is read (default: 1)")
       ->check(CLI::Range(int64_t{1}, kMostEpochs));
   bench->add_option("--warm-up", flags.warm_up_epochs, "epochs before, which do not count; 2 make the indices of JPEGs")
       ->check(CLI::Range(int64_t{0}, kMostEpochs))

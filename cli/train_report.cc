@@ -58,7 +58,7 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
     std::printf("no step was done\n");
     return;
   }
-  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (95 %%)",
+  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (p95)",
                                       report.losses.size(), report.losses.front(), report.losses.back(),
                                       results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
                                       absl::ToDoubleMilliseconds(report.P95Step()))
@@ -99,7 +99,7 @@ void PrintFirstLines(const Flags& flags, const Session& session, const std::stri
                       Describe(course.learning_rate), Describe(update), flags.batch, course.steps,
                       course.steps == 1 ? "" : "s"));
   if (course.samples < flags.batch) {
-    Say(absl::StrFormat("note: the data set has %d samples, fewer than a batch: some come twice in it", course.samples));
+    Say(absl::StrFormat("note: the data set has %d images, fewer than a batch: some come twice in it", course.samples));
   }
   if (flags.base_batch > 0) {
     Say(absl::StrFormat("lr is that of a batch of %d, times %d / %d", flags.base_batch, flags.batch, flags.base_batch));
