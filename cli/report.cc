@@ -208,7 +208,7 @@ ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<Sho
 std::vector<tools::ReportFact> TrainHeadlines(const PlanFlags& flags, const absl::StatusOr<ShownPrediction>& predicted,
                                               const TrainResults& results) {
   const engine::TrainReport& report = results.report;
-  std::vector<tools::ReportFact> facts = {{"steps", absl::StrCat(report.losses.size(), results.stopped ? ", stopped" : "")}};
+  std::vector<tools::ReportFact> facts = {{"steps", absl::StrCat(StepsText(results), results.stopped ? ", stopped" : "")}};
   if (!report.losses.empty()) {
     facts.push_back({"loss", absl::StrFormat("%.4f → %.4f", report.losses.front(), report.losses.back())});
     facts.push_back({"images/s", absl::StrFormat("%.0f", results.images_per_s(flags.batch))});

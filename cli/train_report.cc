@@ -58,20 +58,33 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
     std::printf("no step was done\n");
     return;
   }
-  std::printf("%s\n", absl::StrFormat("steps %d  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (p95)",
-                                      report.losses.size(), report.losses.front(), report.losses.back(),
+  std::printf("%s\n", absl::StrFormat("steps %s  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (p95)",
+                                      StepsText(results), report.losses.front(), report.losses.back(),
                                       results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
                                       absl::ToDoubleMilliseconds(report.P95Step()))
                           .c_str());
   if (report.skipped_steps > 0) {
-    std::printf("%s\n",
-                absl::StrFormat("%d of them skipped, since gradients were not finite", report.skipped_steps).c_str());
+    std::printf("%s\n", absl::StrFormat("%d of %d skipped, since gradients were not finite", report.skipped_steps,
+                                        report.losses.size())
+                            .c_str());
   }
   const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
   std::printf("%s", BreakdownText(devices).c_str());
 }
 
+// "68 steps"; where a run goes on "180 steps in all, of which 90 are done".
+std::string CourseText(const RunCourse& course) {
+  const std::string all = absl::StrFormat("%d step%s", course.steps, course.steps == 1 ? "" : "s");
+  if (course.start.step == 0) return all;
+  return absl::StrFormat("%s in all, of which %d %s done", all, course.start.step, course.start.step == 1 ? "is" : "are");
+}
+
 }  // namespace
+
+std::string StepsText(const TrainResults& results) {
+  if (results.start.step == 0) return absl::StrCat(results.steps_done());
+  return absl::StrFormat("%d, of which %d since it was resumed", results.steps_done(), results.report.losses.size());
+}
 
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
   if (devices.empty()) return absl::StrCat(kTasksNotTimed, "\n");
@@ -95,9 +108,8 @@ void PrintFirstLines(const Flags& flags, const Session& session, const std::stri
   PrintSession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
   Say(absl::StrCat("data ", data));
-  Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %d step%s", NameOf(update), course.learning_rate.base,
-                      Describe(course.learning_rate), Describe(update), flags.batch, course.steps,
-                      course.steps == 1 ? "" : "s"));
+  Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %s", NameOf(update), course.learning_rate.base,
+                      Describe(course.learning_rate), Describe(update), flags.batch, CourseText(course)));
   if (course.samples < flags.batch) {
     Say(absl::StrFormat("note: the data set has %d images, fewer than a batch: some come twice in it", course.samples));
   }

@@ -32,6 +32,9 @@ struct TrainResults {
   }
 };
 
+// "68"; of a run that was resumed "180, of which 90 since it was resumed".
+std::string StepsText(const TrainResults& results);
+
 // Of a run whose last steps have no times of tasks, as on GPUs without --trace.
 inline constexpr char kTasksNotTimed[] = "where the time of a step went is not known: --trace=FILE times its tasks";
 

@@ -39,6 +39,14 @@ TEST_F(Checkpointed, AResumedRunIsTheRunThatNeverStopped) {
   EXPECT_THAT(Steps(), ElementsAre(4, 9));
 }
 
+TEST_F(Checkpointed, StepsAreCountedInAllAndSinceTheRunWasResumed) {
+  ASSERT_EQ(Train(absl::StrCat("--steps=4 --checkpoint=", Run1())).code, 0);
+  const Result rest = Train(absl::StrCat("--steps=9 --resume --checkpoint=", Run1(), " --report=", In("r.html")));
+  EXPECT_THAT(rest.err, HasSubstr(", 9 steps in all, of which 4 are done\n"));
+  EXPECT_THAT(rest.out, HasSubstr("steps 9, of which 5 since it was resumed  loss "));
+  EXPECT_THAT(*engine::ReadFile(In("r.html")), HasSubstr("9, of which 5 since it was resumed"));
+}
+
 TEST_F(Checkpointed, AnotherPlanGoesOn) {
   const json whole = json::parse(Train("--steps=9 --json").out);
   ASSERT_EQ(Train(absl::StrCat("--steps=4 --checkpoint=", Run1())).code, 0);
