@@ -24,7 +24,8 @@ struct Outcome {
 
 absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
-absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);  // a --batch of 0: as few as will do
+// With a --batch of 0 all images are computed at once, up to some 64.
+absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);
 absl::Status RunCheckpoint(const Flags& flags);
 absl::Status RunProgram(const Flags& flags);

@@ -137,7 +137,7 @@ void HandleSignals(const CLI::App& command, const Flags& flags) {
     g_resumes = flags.resume.has_value();
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
-    std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
+    if (name != "predict") std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
   }
   std::signal(SIGBUS, OnUnreadable);
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large

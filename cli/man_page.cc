@@ -148,7 +148,7 @@ constexpr ExitCode kExitCodes[] = {
     {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and --resume goes on where it ended: run it again"},
     {"129, 138, 143",
      "ended by SIGHUP, SIGUSR1 or SIGTERM where there is nothing to resume. Before the first step, as while data are read "
-     "or a plan is searched, a signal ends train and eval at once"},
+     "or a plan is searched, a signal ends train, eval and predict at once"},
     {"130", "interrupted"},
 };
 

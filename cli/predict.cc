@@ -1,6 +1,7 @@
 // predict: what trained weights take images for.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -33,67 +34,85 @@ struct Question {
   std::unique_ptr<data::Pipeline> stream;
 };
 
-// As few images as there are, of which each device gets as many as the others.
-int64_t DefaultBatch(const Flags& flags, int64_t images) {
-  const int64_t devices = std::max(flags.devices, 1);
-  const int64_t wanted = std::min(images, kMostImagesAtOnce);
-  return (wanted + devices - 1) / devices * devices;
+// All images, but no more than the most and what makes that a multiple of the devices, between which a plan may split it.
+int64_t DefaultBatch(int devices, int64_t images) {
+  return (std::min(images, kMostImagesAtOnce) + devices - 1) / devices * devices;
 }
 
-// The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken.
-absl::StatusOr<Samples> OpenGivenTrainingSet(const Flags& flags) {
-  if (!flags.data.empty()) return OpenTrainingSet(flags);
-  if (!flags.mean.empty() && !flags.std.empty()) return Samples();
-  return absl::FailedPreconditionError(
-      "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
-      "those; found neither");
+bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags.std.empty(); }
+
+// The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken. Where
+// flags say those, a test set has the names, too.
+absl::StatusOr<Samples> OpenNamedClasses(const Flags& flags) {
+  if (flags.data.empty()) {
+    if (!MeasuresPixels(flags)) return Samples();
+    return absl::FailedPreconditionError(
+        "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
+        "those; found neither");
+  }
+  absl::StatusOr<Samples> train = OpenTrainingSet(flags);
+  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags) ? OpenSamples(flags, /*train=*/false) : train;
 }
 
 absl::StatusOr<Question> Open(Flags& flags) {
   Question question;
-  ASSIGN_OR_RETURN(const Samples train, OpenGivenTrainingSet(flags));
-  ASSIGN_OR_RETURN(question.images, data::OpenUnlabelledImages(flags.images, {}));
-  if (flags.batch == 0) flags.batch = DefaultBatch(flags, question.images->size());
-  ASSIGN_OR_RETURN(question.session, OpenSession(flags, train.get()));
+  ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
+  ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
+  if (flags.batch == 0) flags.batch = DefaultBatch(DeviceCount(flags), static_cast<int64_t>(files.size()));
+  ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get()));
   data::Moments moments;
   std::vector<std::string> known;
-  if (train != nullptr) {
-    known = train->class_names();
-    ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, question.session, train, true));
+  if (named != nullptr) known = named->class_names();
+  if (MeasuresPixels(flags)) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, question.session, named, true));
     moments = stream->moments();
   }
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
-  ASSIGN_OR_RETURN(question.images, data::OpenUnlabelledImages(flags.images, std::move(names)));
+  question.images = data::UnlabelledImages(std::move(files), std::move(names));
+  flags.bad_sample = "error";  // an answer would stand beside another image
   ASSIGN_OR_RETURN(question.stream, OpenStream(flags, question.session, question.images, false, moments));
   return question;
 }
 
 using Answer = std::vector<engine::Guess>;  // on one image
 
-absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Session& session, data::Pipeline& stream,
-                                        int64_t top, const std::atomic<bool>& stop) {
+absl::Status CheckFiniteLogits(absl::Span<const double> logits, const std::string& image) {
+  for (double logit : logits) {
+    if (std::isfinite(logit)) continue;
+    return absl::OutOfRangeError(absl::StrFormat("%s: expected finite logits of these weights, found %g", image, logit));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Question& question, int64_t top,
+                                        const std::atomic<bool>& stop) {
+  const Session& session = question.session;
+  const data::SampleSet& images = *question.images;
   CountProgress progress("predicting:", "images");
   const int64_t classes = session.graph.classes();
   std::vector<Answer> answers;
   const auto read = [&](int64_t first, int64_t count) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<double> logits, executor.ReadActivation(session.graph.logits().name));
     for (int64_t i = 0; i < count; ++i) {
-      answers.push_back(engine::LikeliestClasses(absl::MakeConstSpan(logits).subspan(i * classes, classes), top));
+      const absl::Span<const double> of_image = absl::MakeConstSpan(logits).subspan(i * classes, classes);
+      RETURN_IF_ERROR(CheckFiniteLogits(of_image, images.sample_name(first + i)));
+      answers.push_back(engine::LikeliestClasses(of_image, top));
     }
-    progress.Show(first + count, stream.size());
+    progress.Show(first + count, images.size());
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(engine::Evaluate(executor, stream, {.stop = &stop, .read_batch = read}).status());
+  RETURN_IF_ERROR(engine::Evaluate(executor, *question.stream, {.stop = &stop, .read_batch = read}).status());
   return answers;
 }
 
 void PrintAnswers(const std::vector<Answer>& answers, const data::SampleSet& images) {
   for (size_t i = 0; i < answers.size(); ++i) {
     const auto word = [&](std::string* out, const engine::Guess& guess) {
-      absl::StrAppendFormat(out, "%s %.2f %%", images.class_names()[guess.label], 100 * guess.probability);
+      absl::StrAppendFormat(out, "%s %.2f %%", Printable(images.class_names()[guess.label]), 100 * guess.probability);
     };
-    PrintLine(absl::StrCat(images.sample_name(static_cast<int64_t>(i)), ": ", absl::StrJoin(answers[i], ", ", word)));
+    const std::string file = Printable(images.sample_name(static_cast<int64_t>(i)));
+    PrintLine(absl::StrCat(file, ": ", absl::StrJoin(answers[i], ", ", word)));
   }
 }
 
@@ -124,7 +143,8 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, LoadTrained(flags, session, program, weights));
   loading.reset();
   outcome.before_steps();
-  ASSIGN_OR_RETURN(const std::vector<Answer> answers, Ask(*executor, session, *question.stream, flags.top, stop));
+  ASSIGN_OR_RETURN(const std::vector<Answer> answers, Ask(*executor, question, flags.top, stop));
+  for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();
   if (flags.json) {
     PrintJson({{"model", session.graph.name},

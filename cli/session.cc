@@ -18,6 +18,7 @@
 #include "cli/record.h"
 #include "cpu/backend.h"
 #include "cpu/threads/cores.h"
+#include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/precision.h"
 #include "nlohmann/json.hpp"
@@ -39,16 +40,32 @@ std::optional<std::string> PlanInRecord(const std::string& json) {
   return is_record ? std::optional(object[kPlanInRecord].dump()) : std::nullopt;
 }
 
-absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
-  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(flags.plan, kLargestPlanFile));
+// A plan, and whether a record of a run holds it.
+struct PlanInFile {
+  partition::Plan plan;
+  bool is_of_record = false;
+};
+
+absl::StatusOr<PlanInFile> ReadPlan(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kLargestPlanFile));
   const std::optional<std::string> of_record = PlanInRecord(json);
   absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(of_record.value_or(json));
-  absl::Status status = plan.status();
-  if (status.ok()) status = partition::ValidatePlan(*plan, graph, SamplesAtOnce(flags));
-  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(flags.plan, ": ", status.message()));
-  if (plan->name.empty()) plan->name = flags.plan;
-  const int devices = plan->mesh.device_count();
-  const bool may_be_fewer = of_record.has_value() && plan->name == partition::kAutoPlan;  // than the search was given
+  RETURN_IF_ERROR(engine::WithContext(plan.status(), path));
+  return PlanInFile{*std::move(plan), of_record.has_value()};
+}
+
+bool LooksLikeAFile(const std::string& plan) {
+  std::error_code error;
+  return plan.find('/') != std::string::npos || plan.find('.') != std::string::npos || std::filesystem::exists(plan, error);
+}
+
+absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
+  ASSIGN_OR_RETURN(PlanInFile file, ReadPlan(flags.plan));
+  partition::Plan& plan = file.plan;
+  RETURN_IF_ERROR(engine::WithContext(partition::ValidatePlan(plan, graph, SamplesAtOnce(flags)), flags.plan));
+  if (plan.name.empty()) plan.name = flags.plan;
+  const int devices = plan.mesh.device_count();
+  const bool may_be_fewer = file.is_of_record && plan.name == partition::kAutoPlan;  // than the search was given
   if (flags.devices != 0 && flags.devices != devices && !(may_be_fewer && devices < flags.devices)) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan, flags.devices));
@@ -63,9 +80,7 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
     return partition::NamedPlan(name, graph,
                                 {.devices = devices, .columns = flags.columns, .global_batch = SamplesAtOnce(flags)});
   }
-  std::error_code error;
-  const bool looks_like_a_file = name.find('/') != std::string::npos || name.find('.') != std::string::npos;
-  if (looks_like_a_file || std::filesystem::exists(name, error)) return PlanFromFile(flags, graph);
+  if (LooksLikeAFile(name)) return PlanFromFile(flags, graph);
   return partition::NamedPlan(name, graph, {});  // which names there are
 }
 
@@ -142,6 +157,14 @@ partition::PlanSettings PlanSettingsOf(const PlanFlags& flags) {
   if (flags.piece_bytes > 0) settings.piece_bytes = flags.piece_bytes;
   if (flags.transfer_parts > 0) settings.transfer_parts = flags.transfer_parts;
   return settings;
+}
+
+int DeviceCount(const PlanFlags& flags) {
+  const bool is_file =
+      flags.plan != partition::kAutoPlan && !partition::IsNamedPlan(flags.plan) && LooksLikeAFile(flags.plan);
+  if (flags.devices > 0 || !is_file) return std::max(flags.devices, 1);
+  const absl::StatusOr<PlanInFile> file = ReadPlan(flags.plan);
+  return file.ok() ? file->plan.mesh.device_count() : 1;
 }
 
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,

@@ -33,6 +33,10 @@ struct Session {
 // Returns what the flags set of plans, whatever made them.
 partition::PlanSettings PlanSettingsOf(const PlanFlags& flags);
 
+// Returns how many devices the flags ask for: --devices, or the mesh of a plan file, of which what is wrong is said when the
+// session is opened.
+int DeviceCount(const PlanFlags& flags);
+
 // Returns the network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not
 // null, gets all that it judged.
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,

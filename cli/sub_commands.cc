@@ -83,8 +83,10 @@ CLI::App* AddPredict(CLI::App& app, Flags& flags) {
   predict->get_option("--data")
       ->description("the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)")
       ->default_str("");
+  predict->get_option("--bad-sample")
+      ->description("skip: of the training set; an image that is asked about and cannot be read ends the command");
   AddPlanFlags(*predict, flags);
-  predict->get_option("--batch")->description("images at once (default: all up to 64)")->default_str("");
+  predict->get_option("--batch")->description("images at once (default: all of them, up to some 64)")->default_str("");
   AddProfileFlag(*predict, flags);
   AddBackendFlags(*predict, flags);
   AddJsonFlag(*predict, flags);

@@ -9,6 +9,7 @@ namespace colonnade::data {
 void BadSamples::Add(int32_t label, const absl::Status& why) {
   if (count == 0) first = std::string(why.message());
   ++count;
+  if (label < 0) return;  // nobody says which class it is of
   if (label >= static_cast<int32_t>(of_class.size())) of_class.resize(label + 1);
   ++of_class[label];
 }

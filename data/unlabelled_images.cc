@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLargestAskedFile = int64_t{1} << 30;
 
-class UnlabelledImages final : public SampleSet {
+class ImagesWithoutLabels final : public SampleSet {
  public:
-  UnlabelledImages(std::vector<std::string> files, std::vector<std::string> class_names)
+  ImagesWithoutLabels(std::vector<std::string> files, std::vector<std::string> class_names)
       : name_(absl::StrFormat("%d image file%s", files.size(), files.size() == 1 ? "" : "s")),
         files_(std::move(files)),
         class_names_(std::move(class_names)) {}
@@ -44,7 +44,8 @@ class UnlabelledImages final : public SampleSet {
 absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+  constexpr auto kFollowsLinks = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator it(folder, kFollowsLinks, error), end; !error && it != end; it.increment(error)) {
     const std::string path = it->path().string();
     std::error_code none;
     if (IsHidden(it->path().filename().string())) {
@@ -64,8 +65,7 @@ absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& folder) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SampleSet>> OpenUnlabelledImages(absl::Span<const std::string> paths,
-                                                                std::vector<std::string> class_names) {
+absl::StatusOr<std::vector<std::string>> ListImageFiles(absl::Span<const std::string> paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -79,7 +79,11 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenUnlabelledImages(absl::Span<const
     ASSIGN_OR_RETURN(std::vector<std::string> below, ImagesBelow(path));
     std::move(below.begin(), below.end(), std::back_inserter(files));
   }
-  return std::make_unique<UnlabelledImages>(std::move(files), std::move(class_names));
+  return files;
+}
+
+std::unique_ptr<SampleSet> UnlabelledImages(std::vector<std::string> files, std::vector<std::string> class_names) {
+  return std::make_unique<ImagesWithoutLabels>(std::move(files), std::move(class_names));
 }
 
 }  // namespace colonnade::data

@@ -1,4 +1,4 @@
-// What a classifier is given by an executor, and what is read of its results, by the names that lowering gives them.
+// What an executor of a classifier is given and what is read of its results, by the names that lowering gives them.
 #ifndef COLONNADE_ENGINE_CLASSIFICATION_H_
 #define COLONNADE_ENGINE_CLASSIFICATION_H_
 

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "layers/graph.h"
 #include "layers/stage.h"
 #include "partition/lower.h"
@@ -39,10 +40,7 @@ struct ParameterGradient {
 struct StateTensor {
   int index = 0;  // in Lowering::state
 };
-struct LossMetrics {  // the host gets them
-  int node = 0;       // of the loss
-};
-using ValueRole = std::variant<Intermediate, HostInputPart, TrainedParameter, ParameterGradient, StateTensor, LossMetrics>;
+using ValueRole = std::variant<Intermediate, HostInputPart, TrainedParameter, ParameterGradient, StateTensor>;
 
 struct Value {
   std::string name;
@@ -263,6 +261,26 @@ struct Lowering {
     return size;
   }
 };
+
+// Whether an action hands on what it reads as it is, in another placement or type.
+inline bool HandsOn(const Action& action) {
+  return std::holds_alternative<Reshard>(action.body) || std::holds_alternative<Round>(action.body);
+}
+// Returns the values that reports alone read, and what hands them on to reports: no device waits for them.
+inline absl::flat_hash_set<ValueId> ReadByTheHostAlone(const std::vector<Action>& actions) {
+  absl::flat_hash_set<ValueId> by_devices, by_the_host;
+  for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
+    const bool is_for_the_host =
+        std::holds_alternative<Report>(action->body) || (HandsOn(*action) && by_the_host.contains(action->outputs[0]));
+    for (const ActionOperand& operand : action->inputs) {
+      if (is_for_the_host && !by_devices.contains(operand.value)) by_the_host.insert(operand.value);
+      if (is_for_the_host) continue;
+      by_devices.insert(operand.value);
+      by_the_host.erase(operand.value);
+    }
+  }
+  return by_the_host;
+}
 
 inline bool WritesNothing(const Action& action) {
   return std::none_of(action.outputs.begin(), action.outputs.end(), [](ValueId value) { return value.valid(); });

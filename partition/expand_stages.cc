@@ -327,10 +327,7 @@ class Expander {
   }
 
   ValueId Metrics(int i, const program::Shape& shape) {
-    return lowering_.AddValue({.name = OfMicroBatch(MetricsName(graph_, i)),
-                               .shape = shape,
-                               .dtype = program::DType::kF64,
-                               .role = LossMetrics{i}});
+    return lowering_.AddValue({.name = OfMicroBatch(MetricsName(graph_, i)), .shape = shape, .dtype = program::DType::kF64});
   }
 
   // The metrics of a loss, of all micro-batches, and what layers make that are shown, once nothing else is left to do.

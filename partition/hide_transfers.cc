@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
@@ -15,10 +16,12 @@ bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action
                      [&](ValueId value) { return !value.valid() || lowering.value(value).Is<ParameterGradient>(); });
 }
 
-// Metrics move for the host alone.
-bool IsTransfer(const Lowering& lowering, const Action& action) {
+using Values = absl::flat_hash_set<ValueId>;
+
+// Whether devices wait for what moves.
+bool IsTransfer(const Values& for_the_host, const Action& action) {
   const auto* reshard = std::get_if<Reshard>(&action.body);
-  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && !lowering.value(action.outputs[0]).Is<LossMetrics>();
+  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && !for_the_host.contains(action.outputs[0]);
 }
 
 bool Reads(const Action& action, ValueId value) {
@@ -40,12 +43,13 @@ bool DependsOn(const Lowering& lowering, const Action& later, const Action& earl
 using Actions = std::vector<Action>;
 
 // The action nearest before the transfer that may run while it does, unless it runs beside another one; else the transfer.
-Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Actions::iterator transfer) {
+Actions::iterator HiddenBy(const Lowering& lowering, const Values& for_the_host, Actions::iterator begin,
+                           Actions::iterator transfer) {
   for (auto action = transfer; action != begin;) {
     --action;
     if (!MakesParameterGradientsAlone(lowering, *action)) continue;
     const bool hides_another =
-        action != begin && IsTransfer(lowering, *(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
+        action != begin && IsTransfer(for_the_host, *(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
     const bool is_read =
         std::any_of(action + 1, transfer + 1, [&](const Action& later) { return DependsOn(lowering, later, *action); });
     return hides_another || is_read ? transfer : action;
@@ -57,10 +61,11 @@ Actions::iterator HiddenBy(const Lowering& lowering, Actions::iterator begin, Ac
 
 absl::Status HideTransfers(Lowering& lowering) {
   Actions& actions = lowering.actions;
+  const Values for_the_host = ReadByTheHostAlone(actions);
   for (size_t i = 0; i < actions.size(); ++i) {
-    if (!IsTransfer(lowering, actions[i])) continue;
+    if (!IsTransfer(for_the_host, actions[i])) continue;
     const auto transfer = actions.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto hidden = HiddenBy(lowering, actions.begin(), transfer);
+    const auto hidden = HiddenBy(lowering, for_the_host, actions.begin(), transfer);
     if (hidden != transfer) std::rotate(hidden, hidden + 1, transfer + 1);
   }
   return absl::OkStatus();

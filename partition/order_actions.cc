@@ -29,6 +29,7 @@ class Orderer {
  public:
   explicit Orderer(Lowering& lowering)
       : lowering_(lowering),
+        read_by_the_host_alone_(ReadByTheHostAlone(lowering.actions)),
         patient_comm_{.times = GathersParameters(lowering.plan) ? 1 : kPatienceWithoutGather},
         reduced_(lowering.buckets.size(), 0) {}
 
@@ -93,7 +94,7 @@ class Orderer {
   // No device waits for what the host gets: it goes behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
     if (std::holds_alternative<Report>(action.body)) return true;
-    return std::holds_alternative<Reshard>(action.body) && lowering_.value(action.outputs[0]).Is<LossMetrics>();
+    return HandsOn(action) && read_by_the_host_alone_.contains(action.outputs[0]);
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -184,6 +185,7 @@ class Orderer {
   static constexpr int kWhole = -1;  // no part
 
   Lowering& lowering_;
+  const absl::flat_hash_set<ValueId> read_by_the_host_alone_;
   absl::flat_hash_map<std::pair<int, int>, int64_t> flops_;  // by node and stage
 
   CommLane comm_, patient_comm_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "data/formats.h"
+#include "engine/io/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
 #include "tests/data/image_files.h"
@@ -100,6 +101,60 @@ TEST_F(Predict, MeanAndDeviationMayBeSaid) {
   EXPECT_NE(said.out, Run(OnDigits(absl::StrCat("--json ", In("digits")))).out);
 }
 
+// All up to 64 of them, as many for each device of the plan's mesh.
+TEST_F(Predict, ABatchThatIsNotGivenSuitsThePlan) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  const Result planned = Run(
+      absl::StrCat("plan --model=two_column --width=0.5 --batch=12 --plan=data --devices=3 --save-plan=", In("three.json")));
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  const std::string one = In("digits/0003.png"), answer = Run(OnDigits(one)).out;
+  EXPECT_THAT(answer, HasSubstr("0003.png: "));
+  for (const std::string& plan : {absl::StrCat("--plan=", In("three.json")), std::string("--plan=data --devices=3")}) {
+    const Result r = Run(OnDigits(absl::StrCat(plan, " ", one)));
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(r.out, answer) << plan;
+  }
+}
+
+TEST_F(Predict, ClassesHaveTheNamesOfTheTrainingSetAndJsonTheirNumbersToo) {
+  for (const char* split : {"train", "val"}) {
+    for (const char* name : {"cat", "dog"}) {
+      std::filesystem::create_directories(In(absl::StrCat("pets/", split, "/", name)));
+      Write(absl::StrCat("pets/", split, "/", name, "/1.png"), data::PngOf(data::Pattern(16, 16, 3)));
+    }
+  }
+  const std::string network = "--model=resnet20 --width=0.25 --input-size=16 --classes=2 ";
+  const Result trained =
+      Run(absl::StrCat("train ", network, "--data=", In("pets"), " --batch=2 --steps=1 --save=", In("w")));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string asked = absl::StrCat("infer ", network, "--init=", In("w"), " ", In("pets/val/dog"), " --json --data=");
+  const Result r = Run(absl::StrCat(asked, In("pets")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json answer = json::parse(r.out);
+  EXPECT_EQ(answer["model"], "resnet20");
+  EXPECT_EQ(answer["stopped"], false);
+  ASSERT_EQ(answer["images"].size(), 1);
+  ASSERT_EQ(answer["images"][0]["classes"].size(), 2) << "there are no five";
+  for (const json& guess : answer["images"][0]["classes"]) EXPECT_EQ(guess["name"], guess["label"] == 0 ? "cat" : "dog");
+
+  // Of a test set alone the names are taken, and nothing is measured.
+  std::filesystem::remove_all(In("pets/train"));
+  ExpectError(absl::StrCat(asked, In("pets")), 66, {"expected training images", "--mean and --std"});
+  const Result said = Run(absl::StrCat(asked, In("pets"), " --mean=0.5,0.5,0.5 --std=0.2,0.2,0.2"));
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("\"cat\""));
+}
+
+TEST_F(Predict, LogitsThatAreNotFiniteAreNoAnswer) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  std::vector<engine::NamedTensor> weights = engine::LoadTensors(In("w")).value();
+  for (double& value : weights.back().values) value = 3e38;
+  ASSERT_TRUE(engine::SaveTensors(In("w"), weights).ok());
+  ExpectError(OnDigits(In("digits/0007.png")), 21, {"0007.png: expected finite logits of these weights, found "});
+}
+
 TEST_F(Predict, WhatIsNoImageIsNamed) {
   TrainOnDigits();
   WriteDigits("digits");
@@ -107,7 +162,9 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   Write("text.png", "this is no image");
   ExpectError(OnDigits(In("nowhere.png")), 66, {In("nowhere.png"), "expected an image file or a folder"});
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
-  ExpectError(OnDigits(absl::StrCat(In("digits/0000.png"), " ", In("text.png"))), 65, {In("text.png")});
+  for (const char* skip : {"", "--bad-sample=skip "}) {
+    ExpectError(OnDigits(absl::StrCat(skip, In("digits/0000.png"), " ", In("text.png"))), 65, {In("text.png")});
+  }
   ExpectError(OnDigits(""), 2, {"IMAGE"});
 }
 

@@ -17,7 +17,7 @@ TEST_F(UnlabelledImagesTest, AreFilesInTheirOrderAndImagesOfFoldersByPath) {
   for (const char* name : {"b.png", "f/z.JPG", "f/a/y.jpeg", "f/notes.txt", "f/.hidden.png", "f/.cache/x.png", "named"}) {
     Put(name, name);
   }
-  const Samples set = OpenUnlabelledImages({In("named"), In("f"), In("b.png")}, {"cat", "dog"}).value();
+  const Samples set = UnlabelledImages(ListImageFiles({In("named"), In("f"), In("b.png")}).value(), {"cat", "dog"});
   EXPECT_EQ(set->name(), "4 image files");
   std::vector<std::string> names;
   for (int64_t i = 0; i < set->size(); ++i) names.push_back(set->sample_name(i));
@@ -29,16 +29,27 @@ TEST_F(UnlabelledImagesTest, AreFilesInTheirOrderAndImagesOfFoldersByPath) {
 
 TEST_F(UnlabelledImagesTest, WhatIsMissingIsNamed) {
   Put("f/notes.txt", "");
-  const auto error = [](const std::string& path) { return OpenUnlabelledImages({path}, {}).status(); };
+  const auto error = [](const std::string& path) { return ListImageFiles({path}).status(); };
   EXPECT_EQ(error(In("g")).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(error(In("g")).message(), HasSubstr(In("g")));
   EXPECT_EQ(error(In("f")).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(error(In("f")).message(), HasSubstr("expected images (.jpg, .jpeg or .png)"));
 }
 
+TEST_F(UnlabelledImagesTest, LinksToFoldersAreFollowedAndACircleOfThemIsNamed) {
+  Put("elsewhere/a.png", "x");
+  std::filesystem::create_directory(In("f"));
+  std::filesystem::create_directory_symlink(In("elsewhere"), In("f/link"));
+  EXPECT_THAT(ListImageFiles({In("f")}).value(), ::testing::ElementsAre(In("f/link/a.png")));
+  std::filesystem::create_directory_symlink(In("elsewhere"), In("elsewhere/again"));
+  const absl::Status circle = ListImageFiles({In("f")}).status();
+  EXPECT_EQ(circle.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(circle.message(), HasSubstr("expected a folder that can be read: "));
+}
+
 TEST_F(UnlabelledImagesTest, AFileThatHasGoneIsNamedWhenItIsRead) {
   Put("a.png", "x");
-  const Samples set = OpenUnlabelledImages({In("a.png")}, {}).value();
+  const Samples set = UnlabelledImages({In("a.png")}, {});
   std::filesystem::remove(In("a.png"));
   std::string room;
   EXPECT_EQ(set->Read(0, room).status().code(), absl::StatusCode::kNotFound);

@@ -128,7 +128,7 @@ TEST(ExpandStages, AnInnerValueThatForwardReadsIsMadeInEvaluation) {
   EXPECT_EQ(actions[3], "forward fc2: fc2.z -> fc2.y");
 }
 
-TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
+TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwn) {
   layers::GraphBuilder net("types");
   auto x = net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 2, .kernel = 1});
   x = net.Flatten("flatten", net.MaxPool("pool", net.Lrn("lrn", x, {}), {.kernel = 2, .stride = 2}));
@@ -141,11 +141,9 @@ TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwnAndTheMetricsAreMarked) {
     if (IsOfParameter(value)) continue;
     if (value.dtype) own.push_back(absl::StrCat(value.name, " ", program::Name(*value.dtype)));
     if (value.in_master_type) own.push_back(absl::StrCat(value.name, " master"));
-    if (const auto* of = value.As<LossMetrics>())
-      own.push_back(absl::StrCat(value.name, " of ", graph.nodes[of->node].name));
   }
   EXPECT_THAT(own, ::testing::UnorderedElementsAre("labels i32", "label_count f64", "pool.argmax u8", "metrics f64",
-                                                   "metrics of loss", "loss.probabilities master"));
+                                                   "loss.probabilities master"));
 }
 
 layers::LayerGraph TwoLosses() {

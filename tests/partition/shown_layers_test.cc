@@ -1,5 +1,6 @@
 // LowerOptions::shown_layers: what the host gets of layers is what one device computes, under any plan.
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
@@ -139,6 +140,29 @@ TEST(ShownLayers, ActivationsOfBf16AreReadAsTheyAre) {
   EXPECT_LE(RelativeDistance(found[1], found[0]), 0.05);
   EXPECT_GT(RelativeDistance(found[1], found[0]), 1e-6);
   for (double value : found[1]) EXPECT_EQ(value, float{program::BFloat16(static_cast<float>(value))});
+}
+
+// What moves for the host alone is behind all for which a device waits.
+TEST(ShownLayers, WhatIsGatheredForTheHostMovesLast) {
+  layers::GraphBuilder net("joined");
+  const auto x = net.Input("images", {4, 4, 4});
+  const auto joined = net.Concat("concat", {net.Conv2d("a", x, {.out_channels = 4, .kernel = 1}),
+                                            net.Conv2d("b", x, {.out_channels = 8, .kernel = 1})});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", joined), {.out_features = 4}));
+  const layers::LayerGraph graph = std::move(net).Build().value();
+  const Plan plan = *NamedPlan("model", graph, {.devices = 2, .global_batch = 4});
+  const LowerOptions options{.global_batch = 4, .shown_layers = {"concat"}};
+  const absl::StatusOr<program::Program> program = Lower(graph, plan, options);
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::vector<bool> for_the_host;
+  for (const program::Task& task : program->tasks) {
+    if (task.device == 0 && task.lane == program::Lane::kComm) {
+      for_the_host.push_back(task.provenance.pass == program::Pass::kOutput);
+    }
+  }
+  ASSERT_GE(for_the_host.size(), 2);
+  EXPECT_TRUE(for_the_host.back()) << "the sections of a concatenation are no box";
+  EXPECT_TRUE(std::is_sorted(for_the_host.begin(), for_the_host.end()));
 }
 
 TEST(ShownLayers, WhatCannotBeShownIsNamed) {
