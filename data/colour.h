@@ -10,7 +10,8 @@
 
 namespace colonnade::data {
 
-// In place; after each step values are bytes. Saturation, hue and light are for three channels.
+// Changes brightness, contrast, saturation, hue and light in place; after each step values are bytes. Saturation, hue and
+// light are for three channels.
 void ChangeColours(const View& view, int64_t channels, absl::Span<uint8_t> pixels);
 
 // Returns the noise that `alphas` along the three principal components of ImageNet's colours add to R, G and B, in 0..255.

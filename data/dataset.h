@@ -29,7 +29,8 @@ struct DatasetOptions {
 // Adds `pad` pixels of value 0 on each side of each image, and says so in the name.
 void PadImages(int64_t pad, ImageSet& set);
 
-// NotFound naming what was looked for where a file is missing; InvalidArgument where its contents are wrong.
+// Reads a split into memory. NotFound naming what was looked for where a file is missing; InvalidArgument where its contents
+// are wrong.
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options);
 
 // Returns whether a folder has one of the files of a split as MNIST names them, be it a link to nothing.

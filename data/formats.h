@@ -20,13 +20,13 @@ struct Format {
   absl::StatusOr<std::unique_ptr<SampleSet>> (*opens)(const std::string& spec, SplitOf split, const DatasetOptions& options);
 };
 
-// The first that recognises a path opens it.
+// Returns all formats; the first that recognises a path opens it.
 absl::Span<const Format> Formats();
 
-// NotFound where there is no such path, or nothing known in it: the message lists what was looked for. InvalidArgument or
-// DataLoss where what is there is wrong or cannot be read, FailedPrecondition where an option is not for this format.
-// One of NoSplit's (data/no_split.h) where the set is there and has no images of the split.
-// A test set that does not name its classes has `options.classes` of them: those of the training set.
+// Opens a split. NotFound where there is no such path, or nothing known in it: the message lists what was looked for.
+// InvalidArgument or DataLoss where what is there is wrong or cannot be read, FailedPrecondition where an option is not for
+// this format. One of NoSplit's (data/no_split.h) where the set is there and has no images of the split. A test set that
+// does not name its classes has `options.classes` of them: those of the training set.
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const std::string& spec, SplitOf split,
                                                        const DatasetOptions& options);
 

@@ -11,8 +11,8 @@
 
 namespace colonnade::data {
 
-// `bytes` themselves where they do not begin with gzip's mark. InvalidArgument where the stream is damaged or cut, or
-// unpacks to more than `limit_bytes`, beyond which nothing is allocated.
+// Returns what `bytes` unpack to, or `bytes` themselves where they do not begin with gzip's mark. InvalidArgument where the
+// stream is damaged or cut, or unpacks to more than `limit_bytes`, beyond which nothing is allocated.
 absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes);
 
 // Returns the first `count` bytes of that, or all where they are fewer: a header, which says how large the rest may be.

@@ -21,8 +21,8 @@ struct IdxArray {
 // wrong.
 absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& name, int rank);
 
-// Images [N, H, W] and their labels [N] as one set of single-channel images. InvalidArgument where counts differ, the set is
-// empty, or a label is not below `classes` (0: any up to 255, and the largest found counts).
+// Reads images [N, H, W] and their labels [N] as one set of single-channel images. InvalidArgument where counts differ, the
+// set is empty, or a label is not below `classes` (0: any up to 255, and the largest found counts).
 absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::string& images_name, absl::string_view labels,
                                       const std::string& labels_name, int64_t classes);
 

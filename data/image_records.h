@@ -31,7 +31,8 @@ struct ImageRecord {
   int64_t labels = 1;    // how many it has
   int64_t image_at = 0;  // in the payload
 };
-// `start` is the payload or its beginning, of at least 28 bytes where it has as many; `classes` as of CheckLabel.
+// Reads the header of a record. `start` is the payload or its beginning, of at least 28 bytes where it has as many;
+// `classes` as of CheckLabel.
 absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t payload_bytes, int64_t classes);
 
 // Returns the offsets in an .idx file, ascending. InvalidArgument naming the line that is no line of such a file, gives a

@@ -37,7 +37,7 @@ class JpegBitReader {
     Skip(static_cast<int>(place % kByteBits));
   }
 
-  // Afterwards at least kMost bits are held: Peek, Skip and Take may use that many before the next Fill.
+  // Reads on until at least kMost bits are held: Peek, Skip and Take may use that many before the next Fill.
   void Fill() {
     if (end_ - at_ >= 8) {
       uint64_t next;
@@ -111,8 +111,8 @@ class JpegBitWriter {
   // Makes room for as many bits more, whatever they are.
   void Reserve(int64_t bits) { out_.resize(size_ + 2 * static_cast<size_t>(bits / kByteBits + 2 * sizeof(bits_))); }
 
-  // The lowest `count` bits of `bits`. REQUIRES: 1 <= count <= JpegBitReader::kMost, no others are set, and Reserve was
-  // asked for them.
+  // Appends the lowest `count` bits of `bits`. REQUIRES: 1 <= count <= JpegBitReader::kMost, no others are set, and Reserve
+  // was asked for them.
   void Put(uint64_t bits, int count) {
     held_ += count;
     bits_ |= bits << (kWordBits - held_);

@@ -30,7 +30,8 @@ using JpegDcs = std::array<int16_t, 3>;  // of each component, the DC of its las
 
 class JpegIndex {
  public:
-  // Nothing of a file whose scan is damaged, has more than 32 MB, or is none that ReadJpegLayout knows.
+  // Makes the index of a file; nothing of one whose scan is damaged, has more than 32 MB, or is none that ReadJpegLayout
+  // knows.
   static std::optional<JpegIndex> Of(absl::string_view file);
 
   struct Cut {

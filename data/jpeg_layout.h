@@ -26,8 +26,8 @@ class JpegHuffmanTable {
     uint8_t length = 0;  // likewise
   };
 
-  // `counts`: how many codes have 1 to 16 bits; `symbols`: as many as that is in all. False where bits do not suffice for so
-  // many codes.
+  // Sets the codes. `counts`: how many have 1 to 16 bits; `symbols`: as many as that is in all. Returns false where bits do
+  // not suffice for so many codes.
   bool Set(absl::string_view counts, absl::string_view symbols);
 
   static constexpr int kLongest = 16;
@@ -75,7 +75,7 @@ struct JpegLayout {
   int64_t columns() const { return program::CeilDiv(width, mcu_width); }
 };
 
-// Nothing where `file` is no such JPEG, or where those segments have more than 64 KiB.
+// Reads the layout; nothing where `file` is no such JPEG, or where those segments have more than 64 KiB.
 std::optional<JpegLayout> ReadJpegLayout(absl::string_view file);
 
 }  // namespace colonnade::data

@@ -15,7 +15,8 @@ namespace colonnade::data {
 
 absl::StatusOr<ImageHeader> ReadPngHeader(absl::string_view file);
 
-// What stands behind the last row of `part` is read only where that is the last of the image, or where rows are interlaced.
+// Decodes `part` of the image. What stands behind its last row is read only where that is the last of the image, or where
+// rows are interlaced.
 absl::StatusOr<Image> DecodePng(absl::string_view file, int64_t channels, const Part& part, std::vector<uint8_t> room);
 
 }  // namespace colonnade::data

@@ -44,7 +44,7 @@ absl::StatusOr<RecoveredRecords> RecoverRecords(const ByteSource& file);
 // Returns the payload, in `room`. InvalidArgument where the record is not what it was when its place was found.
 absl::StatusOr<absl::string_view> ReadRecord(const ByteSource& file, const RecordPlace& place, std::string& room);
 
-// One record: the writer's side.
+// Returns one record of a payload: the writer's side.
 std::string RecordOf(absl::string_view payload);
 
 uint32_t LittleEndian32(const char* bytes);

@@ -35,7 +35,7 @@ class SampleSet {
   int64_t classes() const { return static_cast<int64_t>(class_names().size()); }
   // Returns what users should be told of the set, a sentence each: "12 of 1000 classes have no test images: …".
   virtual std::vector<std::string> notes() const { return {}; }
-  // {C, H, W} of every image, where the format says that all are alike.
+  // Returns {C, H, W} of every image, where the format says that all are alike.
   virtual std::optional<program::Shape> image_shape() const { return std::nullopt; }
   virtual double largest_value() const { return 255; }  // the pixel value that stands for 1
 

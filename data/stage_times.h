@@ -29,7 +29,7 @@ struct StageTimes {
 };
 StageTimes operator-(StageTimes times, const StageTimes& before);
 
-// "input: 3 % of the time was spent waiting for it", and above 5 % what the workers do with their time.
+// Returns "input: 3 % of the time was spent waiting for it", and above 5 % what the workers do with their time.
 std::string InputLine(const StageTimes& times);
 
 class alignas(64) WorkerClock {

@@ -28,13 +28,13 @@ struct TarSamples {
 // Whether a member is the class of a sample: whether its name ends in .cls behind the first dot.
 bool HasClassMember(const TarIndex& index);
 
-// Members that share a key, which is a path up to the first dot of its last name: an image (.jpg, .jpeg, .png) and its class
-// (.cls, the number in digits); others are left out. InvalidArgument naming the key that lacks one of the two, has one
-// twice, or whose class is no number below `classes` (as of CheckLabel).
+// Returns the samples whose members share a key, which is a path up to the first dot of its last name: an image (.jpg,
+// .jpeg, .png) and its class (.cls, the number in digits); others are left out. InvalidArgument naming the key that lacks
+// one of the two, has one twice, or whose class is no number below `classes` (as of CheckLabel).
 absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& index, int64_t classes);
 
-// Images in [TOP/]train/CLASS/… and [TOP/]val/CLASS/… or [TOP/]test/CLASS/…, or in [TOP/]CLASS/…. Classes are those of the
-// training images, sorted by name. NotFound where there are no images of that split.
+// Returns the images in [TOP/]train/CLASS/… and [TOP/]val/CLASS/… or [TOP/]test/CLASS/…, or in [TOP/]CLASS/…. Classes are
+// those of the training images, sorted by name. NotFound where there are no images of that split.
 absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split);
 
 }  // namespace colonnade::data

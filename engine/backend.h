@@ -64,9 +64,9 @@ class LoadedProgram {
   // Keeps `what`, of which the Program is made, until the Program is gone.
   void Hold(std::shared_ptr<const void> what) { held_ = std::move(what); }
 
-  // To be called before anything of a step is launched or awaited. If steps of another Program were launched since this
-  // one's last, it orders the step, on each device of the Program, behind all that was launched before on any lane; else it
-  // does nothing, and the Program's own waits say how far its steps overlap. Does not block. REQUIRES: steps before were
+  // Orders the next step, on each device of the Program, behind all that was launched before on any lane, if steps of
+  // another Program were launched since this one's last; else it does nothing, and the Program's own waits say how far its
+  // steps overlap. Is called before anything of a step is launched or awaited. Does not block. REQUIRES: steps before were
   // launched whole.
   virtual void Fence() = 0;
   // Announces that the host will call Synchronize of earlier steps, and ReadBytes, between the launches of `step`, the next
@@ -95,9 +95,10 @@ class LoadedProgram {
   absl::Status Read(program::BufferId buffer, absl::Span<double> values) const;
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values);
 
-  // For benchmarks that time only what a step computes: steps launched from now on compute on the images of the step two
-  // before, and copy none from the host. A backend that has no copies to leave out does nothing, which is the default.
-  // FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from then on.
+  // Lets steps launched from now on compute on the images of the step two before, and copy none from the host: for
+  // benchmarks that time only what a step computes. A backend that has no copies to leave out does nothing, which is the
+  // default. FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from
+  // then on.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
   // Returns whether two runs of a step from one state give equal bits.

@@ -87,7 +87,7 @@ absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read =
 // A checkpoint that was verified, and whose files are mapped until the last copy of it goes.
 class VerifiedCheckpoint {
  public:
-  // Errors as VerifyCheckpoint.
+  // Maps and verifies a checkpoint. Errors as VerifyCheckpoint.
   static absl::StatusOr<VerifiedCheckpoint> Open(const std::string& folder, const OnRead& on_read = nullptr);
 
   const std::string& folder() const { return folder_; }

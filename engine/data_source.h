@@ -26,7 +26,8 @@ class DataSource {
   // Returns what the device makes of a byte of each channel, so that the network reads normalised values.
   virtual const program::PixelScaling& scaling() const = 0;
 
-  // Samples [position, position + labels.size()) of the stream. images: bytes [count, H, W, C]; labels: −1 for padding.
+  // Reads samples [position, position + labels.size()) of the stream. images: bytes [count, H, W, C]; labels: −1 for
+  // padding.
   virtual absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) = 0;
 };
 

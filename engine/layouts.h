@@ -33,7 +33,8 @@ struct BucketLayout {
   }
 };
 
-// Members lie one after the other; each of them, and each part, begins at a multiple of `alignment` bytes. No part is empty.
+// Lays out the members one after the other; each of them, and each part, begins at a multiple of `alignment` bytes. No part
+// is empty.
 BucketLayout LayOutBucket(const program::Bucket& bucket, std::vector<int64_t> member_bytes, int64_t alignment);
 
 // A range of the memory of a bucket: `begin` counts from the first byte that the device holds.

@@ -44,7 +44,7 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
 // and kOneCycle without a length, or a warm-up as long as that.
 absl::Status CheckPolicy(const LearningRatePolicy& policy);
 
-// REQUIRES: CheckPolicy(policy) is OK.
+// Returns the rate of a step, counted from 0. REQUIRES: CheckPolicy(policy) is OK.
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
 
 }  // namespace colonnade::engine

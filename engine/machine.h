@@ -162,7 +162,7 @@ struct Machine {
 // beyond what any machine could have, fractions of what is counted, two values for one point, a memory faster than its peak,
 // links to unknown nodes, devices that no path connects.
 absl::StatusOr<Machine> MachineFromJson(absl::string_view json);
-// Devices and links that were given once for many are written one by one.
+// Returns a profile as MachineFromJson reads it; devices and links that were given once for many are written one by one.
 std::string MachineToJson(const Machine& machine);
 
 // Returns what `ops` and `transfers` of a profile may name.

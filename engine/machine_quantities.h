@@ -25,7 +25,7 @@ struct MachineQuantity {
   bool is_drawn = true;  // where the profile is unsure of it
 };
 
-// In the order in which a profile is written; draws depend on it.
+// Returns all of them in the order in which a profile is written; draws depend on it.
 absl::Span<const MachineQuantity> MachineQuantities();
 
 }  // namespace colonnade::engine
