@@ -236,19 +236,18 @@ void AddPlanFlags(CLI::App& app, PlanFlags& flags) {
   app.add_option(
          "--plan", flags.plan,
          "how the work is spread over devices: single (one device alone), data (each a part of the batch), model (each a "
-         "part "
-         "of every layer), hybrid (both), owt (data for convolutions, model for the layers behind them), auto (what the "
-         "planner finds for --machine), or a plan file (default: data; of one device single)")
+         "part of every layer), hybrid (both), owt (data for convolutions, model for the layers behind them), auto (what "
+         "a search finds for --machine), or a plan file (default: data; of one device single)")
       ->type_name("PLAN")
       ->group(group);
   app.add_option("--columns", flags.columns,
                  "how many devices share each layer, where a plan splits layers (default: model all devices, hybrid 2)")
       ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
-  app.add_option("--reduction", flags.reduction,
-                 "how gradients are summed over devices: all-reduce (each device has the sum and updates), sharded (each "
-                 "updates a part "
-                 "and sends it to the others), or master (one updates and sends to the others) (default: the plan's)")
+  app.add_option(
+         "--reduction", flags.reduction,
+         "how gradients are summed over devices: all-reduce (each device has the sum and updates), sharded (each "
+         "updates a part and sends it to the others), or master (one updates and sends to the others) (default: the plan's)")
       ->check(CLI::IsMember(partition::ReductionNames()))
       ->group(group);
   app.add_option("--overlap", flags.overlap,
@@ -354,8 +353,7 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
       ->group(group);
   app.add_option("--decay", flags.decay,
                  "what --weight-decay holds for, and what lars gives rates of its own: all parameters, or weights (neither "
-                 "biases nor "
-                 "normalisations)")
+                 "biases nor normalisations)")
       ->check(CLI::IsMember({"all", "weights"}))
       ->capture_default_str()
       ->group(group);
@@ -410,9 +408,8 @@ void AddScheduleFlags(CLI::App& app, const std::string& group, OptimizerFlags& f
   app.add_option(
          "--lr-policy", flags.lr_policy,
          "how the learning rate changes: constant; step:N,F (times F after every N steps); multistep:N1,N2,…,F (times F "
-         "after "
-         "step N1, again after N2 …); or over the whole run poly:P, cosine or onecycle (docs/command_line.md) (default: "
-         "the model's, in steps whatever the batch)")
+         "after step N1, again after N2 …); or over the whole run poly:P, cosine or onecycle, as "
+         "docs/command_line.md says (default: the model's, in steps whatever the batch)")
       ->group(group);
   app.add_option("--warm-up", flags.warm_up,
                  "first steps, in which the learning rate grows linearly to what it would be without")
@@ -470,8 +467,7 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
 void AddDrawFlags(CLI::App& app, Flags& flags) {
   app.add_option("--draws", flags.draws,
                  "how often the step is simulated again, each time with other values of what the profile is unsure of: the "
-                 "interval of "
-                 "a prediction is that of these; 0: no interval (default: 100, or fewer where they take long)")
+                 "interval of a prediction is that of these; 0: no interval (default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
   app.add_option("--seed", flags.seed, "seed of the draws")
       ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))

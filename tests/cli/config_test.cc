@@ -108,10 +108,10 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
 
 TEST_F(Config, ANameThatIsUnknownIsOneOfTheFile) {
   Write("run.toml", "model = \"lenet\"\nplan = \"dta\"\nmachine = \"titn\"\n");
-  ExpectError(absl::StrCat("train --data=synthetic ", "--machine=local ", Flag()), 65,
+  ExpectError(absl::StrCat("train --data=synthetic --machine=local ", Flag()), 65,
               {"run.toml: line 2: unknown plan \"dta\", did you mean"});
   ExpectError(absl::StrCat("plan --plan=single ", Flag()), 65, {"run.toml: line 3: unknown machine \"titn\""});
-  ExpectError(absl::StrCat("plan --plan=dta ", Flag()), 2, {"colonnade: unknown plan \"dta\""});
+  ExpectError(absl::StrCat("plan --plan=dta --machine=titan-2013 ", Flag()), 2, {"colonnade: unknown plan \"dta\""});
   Write("run.toml", "\nmodel = \"lent\"\n");
   ExpectError(absl::StrCat("plan ", Flag()), 65, {"run.toml: line 2: unknown model \"lent\""});
 }
