@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,16 +42,34 @@ class ImagesWithoutLabels final : public SampleSet {
   std::vector<std::string> files_, class_names_;
 };
 
+// The folders that a walk has come to, behind whatever links.
+class FoldersSeen {
+ public:
+  absl::Status Add(const std::string& folder) {
+    ASSIGN_OR_RETURN(const FolderState state, StateOf(folder));
+    if (seen_.emplace(state.device, state.inode).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": expected each folder once, found a link to one that was listed; its images would be twice"));
+  }
+
+ private:
+  std::set<std::pair<uint64_t, uint64_t>> seen_;
+};
+
 absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
+  FoldersSeen seen;
+  RETURN_IF_ERROR(seen.Add(folder));
   constexpr auto kFollowsLinks = fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator it(folder, kFollowsLinks, error), end; !error && it != end; it.increment(error)) {
     const std::string path = it->path().string();
     std::error_code none;
     if (IsHidden(it->path().filename().string())) {
       it.disable_recursion_pending();
-    } else if (HasImageEnding(path) && !it->is_directory(none)) {
+    } else if (it->is_directory(none)) {
+      RETURN_IF_ERROR(seen.Add(path));
+    } else if (HasImageEnding(path)) {
       found.push_back(path);
     }
   }

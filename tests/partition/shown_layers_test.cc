@@ -148,7 +148,8 @@ TEST(ShownLayers, WhatIsGatheredForTheHostMovesLast) {
   const auto x = net.Input("images", {4, 4, 4});
   const auto joined = net.Concat("concat", {net.Conv2d("a", x, {.out_channels = 4, .kernel = 1}),
                                             net.Conv2d("b", x, {.out_channels = 8, .kernel = 1})});
-  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", joined), {.out_features = 4}));
+  const auto pooled = net.MaxPool("pool", joined, {.kernel = 2, .stride = 2});  // which is what else moves
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", pooled), {.out_features = 4}));
   const layers::LayerGraph graph = std::move(net).Build().value();
   const Plan plan = *NamedPlan("model", graph, {.devices = 2, .global_batch = 4});
   const LowerOptions options{.global_batch = 4, .shown_layers = {"concat"}};
