@@ -137,10 +137,10 @@ struct ExitCode {
 };
 constexpr ExitCode kExitCodes[] = {
     {"0", "done"},
-    {"1", "verify found a difference, or something unexpected happened"},
+    {"1", "verify found a difference, bench transfers a wrong element, or something unexpected happened"},
     {"2", "the command line is wrong"},
     {"12", "memory does not suffice"},
-    {"21", "a loss or gradient is not finite"},
+    {"21", "a loss, gradient or logit is not finite"},
     {"65", "a file has the wrong contents"},
     {"66", "a file is missing"},
     {"69", "there is no such backend here"},
