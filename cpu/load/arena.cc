@@ -34,7 +34,10 @@ absl::StatusOr<engine::Arena> AllocateArena(int64_t bytes) {
   if (arena == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("the machine refused an allocation of ", asked, " bytes"));
   }
-  if (is_large) madvise(arena.get(), used, MADV_HUGEPAGE);  // a hint: its failure changes nothing
+  if (is_large) {  // hints, of which failures change nothing; the rest may have been of a larger arena
+    madvise(arena.get(), used, MADV_HUGEPAGE);
+    madvise(arena.get() + used, asked - used, MADV_NOHUGEPAGE);
+  }
   if (!is_large || !GiveBack(arena.get(), used)) std::memset(arena.get(), 0, used);
   return arena;
 }
