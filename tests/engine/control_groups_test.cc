@@ -19,28 +19,31 @@ class ControlGroups : public Folder {
  protected:
   std::vector<std::string> Of(const char* controller, const std::string& groups) const {
     std::ofstream(path_ + "/groups") << groups;
-    return ControlGroupFolders(controller, path_ + "/groups", "/root");
+    return ControlGroupFolders(controller, path_ + "/groups", "/groups");
   }
 };
 
 TEST_F(ControlGroups, OfVersion2AreTheGroupAndThoseAboveIt) {
-  EXPECT_THAT(Of("cpu", "0::/job/step\n"), ElementsAre("/root/job/step", "/root/job", "/root"));
-  EXPECT_THAT(Of("cpu", "0::/\n"), ElementsAre("/root"));
+  EXPECT_THAT(Of("cpu", "0::/job/step\n"), ElementsAre("/groups/job/step", "/groups/job", "/groups"));
+  EXPECT_THAT(Of("cpu", "0::/\n"), ElementsAre("/groups"));
 }
 
 TEST_F(ControlGroups, OfVersion1AreThoseOfTheControllersHierarchy) {
   const std::string groups = "5:memory:/own\n3:cpu,cpuacct:/own\n2:cpuset:/\n1:name=systemd:/own\n";
-  EXPECT_THAT(Of("memory", groups), ElementsAre("/root/memory/own", "/root/memory"));
-  EXPECT_THAT(Of("cpu", groups), ElementsAre("/root/cpu,cpuacct/own", "/root/cpu,cpuacct", "/root/cpu/own", "/root/cpu"));
+  EXPECT_THAT(Of("memory", groups), ElementsAre("/groups/memory/own", "/groups/memory"));
+  EXPECT_THAT(Of("cpu", groups),
+              ElementsAre("/groups/cpu,cpuacct/own", "/groups/cpu,cpuacct", "/groups/cpu/own", "/groups/cpu"));
   EXPECT_THAT(Of("pids", groups), IsEmpty());
 }
 
 TEST_F(ControlGroups, AreNoneWhereTheListIsMissingOrNone) {
   EXPECT_THAT(Of("cpu", "no list\n0::\n3:cpu:own\n\n"), IsEmpty());
-  EXPECT_THAT(ControlGroupFolders("cpu", path_ + "/missing", "/root"), IsEmpty());
+  EXPECT_THAT(ControlGroupFolders("cpu", path_ + "/missing", "/groups"), IsEmpty());
 }
 
-TEST_F(ControlGroups, MayHaveColonsInTheirNames) { EXPECT_THAT(Of("cpu", "0::/a:b\n"), ElementsAre("/root/a:b", "/root")); }
+TEST_F(ControlGroups, MayHaveColonsInTheirNames) {
+  EXPECT_THAT(Of("cpu", "0::/a:b\n"), ElementsAre("/groups/a:b", "/groups"));
+}
 
 }  // namespace
 }  // namespace colonnade::engine
