@@ -24,19 +24,14 @@ struct Test {
 
 // Mean and deviation are those of the training set, as in training; so are the classes.
 absl::StatusOr<Test> OpenTest(const Flags& flags) {
-  const bool measures = flags.mean.empty() || flags.std.empty();
   Samples train_samples;
-  if (measures) {
+  if (MeasuresPixels(flags)) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
   ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, false, train_samples.get()));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get()));
-  data::Moments moments;
-  if (measures) {
-    ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> train, OpenStream(flags, test.session, train_samples, true));
-    moments = train->moments();
-  }
+  ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, test.session, train_samples));
   ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, false, moments));
   return test;
 }

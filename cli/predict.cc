@@ -39,8 +39,6 @@ int64_t DefaultBatch(int devices, int64_t images) {
   return (std::min(images, kMostImagesAtOnce) + devices - 1) / devices * devices;
 }
 
-bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags.std.empty(); }
-
 // The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken. Where
 // flags say those, a test set has the names, too.
 absl::StatusOr<Samples> OpenNamedClasses(const Flags& flags) {
@@ -60,13 +58,9 @@ absl::StatusOr<Question> Open(Flags& flags) {
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.batch == 0) flags.batch = DefaultBatch(DeviceCount(flags), static_cast<int64_t>(files.size()));
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get()));
-  data::Moments moments;
+  ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, question.session, named));
   std::vector<std::string> known;
   if (named != nullptr) known = named->class_names();
-  if (MeasuresPixels(flags)) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, question.session, named, true));
-    moments = stream->moments();
-  }
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
   question.images = data::UnlabelledImages(std::move(files), std::move(names));

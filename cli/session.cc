@@ -232,6 +232,14 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
   return stream;
 }
 
+bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags.std.empty(); }
+
+absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train) {
+  if (!MeasuresPixels(flags)) return data::Moments();
+  ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, train, true));
+  return stream->moments();
+}
+
 int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
 
 program::DType DTypeOf(const BackendFlags& flags) {

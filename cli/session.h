@@ -47,6 +47,11 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
                                                            const data::Moments& moments = {});
 
+// Whether mean and deviation of the pixels are to be measured on the training set, since a flag that says them is not given.
+bool MeasuresPixels(const DataFlags& flags);
+// Returns those of `train` where MeasuresPixels, as the session's network sees its images; else none.
+absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train);
+
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
 int64_t SamplesAtOnce(const Flags& flags);
 program::DType DTypeOf(const BackendFlags& flags);  // of the Program

@@ -51,16 +51,21 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   return train;
 }
 
-CLI::App* AddEval(CLI::App& app, Flags& flags) {
-  CLI::App* eval = app.add_subcommand("eval", "Tests saved weights on a data set: top-1, top-5, loss, images/s.");
-  AddModelFlags(*eval, flags);
-  AddDataFlags(*eval, flags);
-  AddPlanFlags(*eval, flags);
-  AddProfileFlag(*eval, flags);
-  AddBackendFlags(*eval, flags);
-  eval->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
+// Those of a network whose weights are there: what it is, its data, and the devices that compute.
+void AddTrainedFlags(CLI::App& app, Flags& flags) {
+  AddModelFlags(app, flags);
+  AddDataFlags(app, flags);
+  AddPlanFlags(app, flags);
+  AddProfileFlag(app, flags);
+  AddBackendFlags(app, flags);
+  app.add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
       ->type_name("FILE")
       ->required();
+}
+
+CLI::App* AddEval(CLI::App& app, Flags& flags) {
+  CLI::App* eval = app.add_subcommand("eval", "Tests saved weights on a data set: top-1, top-5, loss, images/s.");
+  AddTrainedFlags(*eval, flags);
   AddJsonFlag(*eval, flags);
   eval->footer(
       "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
@@ -72,23 +77,16 @@ CLI::App* AddPredict(CLI::App& app, Flags& flags) {
   CLI::App* predict =
       app.add_subcommand("predict", "Tells what saved weights take images for: the likeliest classes of each.");
   predict->add_option("IMAGE", flags.images, "image files, and folders of them")->type_name("FILE")->required();
-  predict->add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
-      ->type_name("FILE")
-      ->required();
+  AddTrainedFlags(*predict, flags);
   predict->add_option("--top", flags.top, "how many classes of each image, the likeliest first")
       ->check(CLI::Range(int64_t{1}, data::kMostClasses))
       ->capture_default_str();
-  AddModelFlags(*predict, flags);
-  AddDataFlags(*predict, flags);
   predict->get_option("--data")
       ->description("the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)")
       ->default_str("");
   predict->get_option("--bad-sample")
       ->description("skip: of the training set; an image that is asked about and cannot be read ends the command");
-  AddPlanFlags(*predict, flags);
   predict->get_option("--batch")->description("images at once (default: all of them, up to some 64)")->default_str("");
-  AddProfileFlag(*predict, flags);
-  AddBackendFlags(*predict, flags);
   AddJsonFlag(*predict, flags);
   predict->footer(
       "Examples:\n  colonnade predict --model=resnet20 --data=photos --init=w.safetensors cat.jpg dog.png\n"
