@@ -51,68 +51,72 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(const std::string& root, std:
   return absl::InvalidArgumentError(absl::StrFormat("%s: expected a folder for each class, found none", root));
 }
 
-// The walk through one class.
-class ClassWalk {
+// The walk from one folder through all below it.
+class FolderWalk {
  public:
-  ClassWalk(const std::string& root, int32_t label, ImageListing& listing) : root_(root), label_(label), listing_(listing) {}
+  using Again = absl::FunctionRef<absl::Status(const std::string& folder)>;
 
-  absl::Status Run() {
-    const std::string& name = listing_.classes[label_];
-    const size_t files = listing_.files.size();
-    const int64_t left_out = listing_.left_out;
-    RETURN_IF_ERROR(Visit(name));
-    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.folder.path < b.folder.path; });
-    for (Found& found : found_) Add(found);
-    if (listing_.files.size() > files) return absl::OkStatus();
-    const int64_t others = listing_.left_out - left_out;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found %s", root_, name,
-                        others == 0 ? "none" : absl::StrFormat("%d other file%s alone", others, others == 1 ? "" : "s")));
-  }
-
- private:
-  struct Found {
-    ImageListing::FolderOfImages folder;
-    std::vector<std::string> names;
-  };
+  FolderWalk(const std::string& root, Again again) : root_(root), again_(again) {}
 
   absl::Status Visit(const std::string& path) {
-    const std::string folder = absl::StrCat(root_, "/", path);
+    const std::string folder = path.empty() ? root_ : absl::StrCat(root_, "/", path);
     ASSIGN_OR_RETURN(FolderState state, StateOf(folder));
-    if (!seen_.insert({state.device, state.inode}).second) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s: expected a folder that class \"%s\" does not hold yet, found one that it does: links lead in "
-                          "a circle, or twice "
-                          "to one folder",
-                          folder, listing_.classes[label_]));
-    }
+    if (!seen_.insert({state.device, state.inode}).second) return again_(folder);
     ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(folder));
-    for (const std::string& name : entries.files) CountIfLeftOut(path, name);
-    found_.push_back({{path, state, label_}, std::move(entries.files)});
+    found_.push_back({path, state, std::move(entries.files)});
     for (const std::string& name : entries.folders) RETURN_IF_ERROR(Visit(Joined(path, name)));
     return absl::OkStatus();
   }
+  std::vector<WalkedFolder> found() && { return std::move(found_); }
 
-  void CountIfLeftOut(const std::string& path, const std::string& name) {
-    if (HasImageEnding(name)) return;
-    if (listing_.left_out++ == 0) listing_.left_out_path = Joined(path, name);
-  }
-
-  void Add(Found& found) {
-    listing_.folders.push_back(std::move(found.folder));
-    for (const std::string& name : found.names) {
-      if (HasImageEnding(name)) listing_.Add(static_cast<int32_t>(listing_.folders.size()) - 1, name);
-    }
-  }
-
+ private:
   const std::string& root_;
-  const int32_t label_;
-  ImageListing& listing_;
+  const Again again_;
   std::set<std::pair<uint64_t, uint64_t>> seen_;
-  std::vector<Found> found_;
+  std::vector<WalkedFolder> found_;
 };
 
+void CountLeftOut(const WalkedFolder& folder, ImageListing& listing) {
+  for (const std::string& name : folder.files) {
+    if (!HasImageEnding(name) && listing.left_out++ == 0) listing.left_out_path = Joined(folder.path, name);
+  }
+}
+
+void AddImages(const WalkedFolder& folder, int32_t label, ImageListing& listing) {
+  listing.folders.push_back({folder.path, folder.state, label});
+  for (const std::string& name : folder.files) {
+    if (HasImageEnding(name)) listing.Add(static_cast<int32_t>(listing.folders.size()) - 1, name);
+  }
+}
+
+absl::Status ListClass(const std::string& root, int32_t label, ImageListing& listing) {
+  const std::string& name = listing.classes[label];
+  const size_t files = listing.files.size();
+  const int64_t left_out = listing.left_out;
+  ASSIGN_OR_RETURN(std::vector<WalkedFolder> folders, WalkFolders(root, name, [&](const std::string& folder) {
+                     return absl::InvalidArgumentError(absl::StrFormat(
+                         "%s: expected a folder that class \"%s\" does not hold yet, found one that it does: links lead in "
+                         "a circle, or twice to one folder",
+                         folder, name));
+                   }));
+  for (const WalkedFolder& folder : folders) CountLeftOut(folder, listing);
+  std::sort(folders.begin(), folders.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  for (const WalkedFolder& folder : folders) AddImages(folder, label, listing);
+  if (listing.files.size() > files) return absl::OkStatus();
+  const int64_t others = listing.left_out - left_out;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found %s", root, name,
+                      others == 0 ? "none" : absl::StrFormat("%d other file%s alone", others, others == 1 ? "" : "s")));
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<WalkedFolder>> WalkFolders(const std::string& root, const std::string& first,
+                                                      absl::FunctionRef<absl::Status(const std::string& folder)> again) {
+  FolderWalk walk(root, again);
+  RETURN_IF_ERROR(walk.Visit(first));
+  return std::move(walk).found();
+}
 
 bool HasImageEnding(absl::string_view file_name) {
   return std::any_of(std::begin(kImageEndings), std::end(kImageEndings),
@@ -145,7 +149,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root) {
     if (HasImageEnding(name) && listing.left_out++ == 0) listing.left_out_path = name;
   }
   for (size_t label = 0; label < listing.classes.size(); ++label) {
-    RETURN_IF_ERROR(ClassWalk(root, static_cast<int32_t>(label), listing).Run());
+    RETURN_IF_ERROR(ListClass(root, static_cast<int32_t>(label), listing));
   }
   return listing;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/file.h"
@@ -17,6 +19,17 @@ namespace colonnade::data {
 bool HasImageEnding(absl::string_view file_name);
 // Returns whether systems and programs have left it behind: ".DS_Store", "train/._a.jpg", ".ipynb_checkpoints".
 bool IsHidden(absl::string_view path);
+
+// A folder that a walk has come to.
+struct WalkedFolder {
+  std::string path;                // from the root
+  FolderState state = {};          // as it was before it was listed
+  std::vector<std::string> files;  // by name; what is hidden is left out
+};
+// Returns folder `first` of `root` ("": the root itself) and all below it, also behind links, each before those in it.
+// Returns the error that `again` makes of a folder to which links lead again; NotFound or DataLoss where one cannot be read.
+absl::StatusOr<std::vector<WalkedFolder>> WalkFolders(const std::string& root, const std::string& first,
+                                                      absl::FunctionRef<absl::Status(const std::string& folder)> again);
 
 struct ImageListing {
   struct FolderOfImages {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,41 +41,22 @@ class ImagesWithoutLabels final : public SampleSet {
   std::vector<std::string> files_, class_names_;
 };
 
-// The folders that a walk has come to, behind whatever links.
-class FoldersSeen {
- public:
-  absl::Status Add(const std::string& folder) {
-    ASSIGN_OR_RETURN(const FolderState state, StateOf(folder));
-    if (seen_.emplace(state.device, state.inode).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": expected each folder once, found a link to one that was listed; its images would be twice"));
-  }
-
- private:
-  std::set<std::pair<uint64_t, uint64_t>> seen_;
-};
-
-absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& folder) {
+absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& root) {
+  ASSIGN_OR_RETURN(const std::vector<WalkedFolder> folders, WalkFolders(root, "", [](const std::string& folder) {
+                     return absl::InvalidArgumentError(absl::StrCat(
+                         folder,
+                         ": expected each folder once, found one that was listed: links lead to it again, and its "
+                         "images would be twice"));
+                   }));
   std::vector<std::string> found;
-  std::error_code error;
-  FoldersSeen seen;
-  RETURN_IF_ERROR(seen.Add(folder));
-  constexpr auto kFollowsLinks = fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator it(folder, kFollowsLinks, error), end; !error && it != end; it.increment(error)) {
-    const std::string path = it->path().string();
-    std::error_code none;
-    if (IsHidden(it->path().filename().string())) {
-      it.disable_recursion_pending();
-    } else if (it->is_directory(none)) {
-      RETURN_IF_ERROR(seen.Add(path));
-    } else if (HasImageEnding(path)) {
-      found.push_back(path);
+  for (const WalkedFolder& folder : folders) {
+    for (const std::string& name : folder.files) {
+      if (HasImageEnding(name)) found.push_back((fs::path(root) / folder.path / name).string());
     }
   }
-  if (error) return absl::DataLossError(absl::StrCat(folder, ": expected a folder that can be read: ", error.message()));
   if (found.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": expected images (.jpg, .jpeg or .png) in it or in a folder below, found none"));
+        absl::StrCat(root, ": expected images (.jpg, .jpeg or .png) in it or in a folder below, found none"));
   }
   std::sort(found.begin(), found.end());
   return found;
