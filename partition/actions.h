@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "layers/graph.h"
 #include "layers/stage.h"
 #include "partition/lower.h"
@@ -266,17 +265,18 @@ struct Lowering {
 inline bool HandsOn(const Action& action) {
   return std::holds_alternative<Reshard>(action.body) || std::holds_alternative<Round>(action.body);
 }
-// Returns the values that reports alone read, and what hands them on to reports: no device waits for them.
-inline absl::flat_hash_set<ValueId> ReadByTheHostAlone(const std::vector<Action>& actions) {
-  absl::flat_hash_set<ValueId> by_devices, by_the_host;
-  for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
-    const bool is_for_the_host =
-        std::holds_alternative<Report>(action->body) || (HandsOn(*action) && by_the_host.contains(action->outputs[0]));
+// Returns, by value, whether reports alone read it, and what hands it on to reports: no device waits for it. REQUIRES: each
+// action stands behind those that make what it reads.
+inline std::vector<bool> ReadByTheHostAlone(const Lowering& lowering) {
+  std::vector<bool> by_the_host(lowering.values.size(), false), by_devices(lowering.values.size(), false);
+  for (auto action = lowering.actions.rbegin(); action != lowering.actions.rend(); ++action) {
+    const bool is_handed_to_reports = HandsOn(*action) && by_the_host[action->outputs[0].value];
+    const bool is_for_the_host = std::holds_alternative<Report>(action->body) || is_handed_to_reports;
     for (const ActionOperand& operand : action->inputs) {
-      if (is_for_the_host && !by_devices.contains(operand.value)) by_the_host.insert(operand.value);
-      if (is_for_the_host) continue;
-      by_devices.insert(operand.value);
-      by_the_host.erase(operand.value);
+      if (!operand.value.valid()) continue;
+      const int32_t value = operand.value.value;
+      by_devices[value] = by_devices[value] || !is_for_the_host;
+      by_the_host[value] = !by_devices[value];
     }
   }
   return by_the_host;

@@ -2,7 +2,9 @@
 
 #include <set>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "layers/traits.h"
 #include "partition/emission.h"
 
@@ -24,30 +26,30 @@ void AddStored(Emission& e, Output output, const std::string& from) {
   }
 }
 
-// The gradient as the update reads it: from the first device that holds each box of it, which under a master is the root.
+// Each box of a tensor that lies so, from the first position that holds it; `buffer_at` gives none where a position does
+// not.
+std::vector<Piece> EachBoxOnce(const Emission& e, const TensorPlacement& placement, const program::Shape& shape,
+                               absl::FunctionRef<BufferId(int position)> buffer_at) {
+  std::vector<Piece> pieces;
+  std::set<program::Shape> seen;  // by offset, which tells boxes of one placement apart
+  for (int position : e.builder.positions()) {
+    const BufferId buffer = buffer_at(position);
+    Region region = RegionOn(e.builder.mesh(), placement, shape, position);
+    if (buffer.valid() && seen.insert(region.offset).second) pieces.push_back({buffer, std::move(region)});
+  }
+  return pieces;
+}
+
+// The gradient as the update reads it: under a master from the root, which alone updates.
 void AddGradientOutput(Emission& e, int index) {
   const ShardedParameter& p = e.lowering.parameters[index];
   const std::string& layer = e.lowering.graph.nodes[p.node].name;
   Output gradient{.kind = Output::Kind::kGradient, .name = p.spec.name, .layer = layer, .shape = p.spec.shape};
-  std::set<std::pair<program::Shape, program::Shape>> seen;
-  for (int position : e.builder.positions()) {
-    const Region region = RegionOn(e.builder.mesh(), p.placement, p.spec.shape, position);
-    if (!Updates(e.lowering, p.bucket, position) || !seen.emplace(region.offset, region.size).second) continue;
-    gradient.pieces.push_back({e.builder.MemberOf(e.buckets[p.bucket].gradients[position], p.member), region});
-  }
+  gradient.pieces = EachBoxOnce(e, p.placement, p.spec.shape, [&](int position) {
+    const bool updates = Updates(e.lowering, p.bucket, position);
+    return updates ? e.builder.MemberOf(e.buckets[p.bucket].gradients[position], p.member) : BufferId{};
+  });
   AddStored(e, std::move(gradient), layer);
-}
-
-// Each box of a value, from the first position that holds it.
-void AddPieces(const Emission& e, ValueId id, int64_t first_sample, std::vector<Piece>& pieces) {
-  const Value& value = e.lowering.value(id);
-  std::set<program::Shape> seen;
-  for (int position : e.builder.positions()) {
-    Region region = RegionOn(e.builder.mesh(), value.placement, value.shape, position);
-    if (!seen.insert(region.offset).second) continue;
-    region.offset[0] += first_sample;
-    pieces.push_back({e.values.At(id, position), std::move(region)});
-  }
 }
 
 }  // namespace
@@ -98,8 +100,13 @@ void Emit(Emission& e, const Action& action, const Report& report) {
   const int64_t samples = output.shape[0];
   if (!is_loss) output.shape[0] *= static_cast<int64_t>(action.inputs.size());
   for (size_t k = 0; k < action.inputs.size(); ++k) {
-    const int64_t first_sample = static_cast<int64_t>(k) * samples;
-    AddPieces(e, action.inputs[k].value, first_sample, output.pieces);
+    const ValueId id = action.inputs[k].value;
+    const Value& value = e.lowering.value(id);
+    for (Piece& piece :
+         EachBoxOnce(e, value.placement, value.shape, [&](int position) { return e.values.At(id, position); })) {
+      piece.region.offset[0] += static_cast<int64_t>(k) * samples;
+      output.pieces.push_back(std::move(piece));
+    }
   }
   AddStored(e, std::move(output), node.name);
 }

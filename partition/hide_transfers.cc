@@ -3,7 +3,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "partition/lowering_passes.h"
 
 namespace colonnade::partition {
@@ -16,12 +15,12 @@ bool MakesParameterGradientsAlone(const Lowering& lowering, const Action& action
                      [&](ValueId value) { return !value.valid() || lowering.value(value).Is<ParameterGradient>(); });
 }
 
-using Values = absl::flat_hash_set<ValueId>;
+using IsForTheHost = std::vector<bool>;  // by value
 
 // Whether devices wait for what moves.
-bool IsTransfer(const Values& for_the_host, const Action& action) {
+bool IsTransfer(const IsForTheHost& for_the_host, const Action& action) {
   const auto* reshard = std::get_if<Reshard>(&action.body);
-  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && !for_the_host.contains(action.outputs[0]);
+  return reshard != nullptr && CollectiveOf(reshard->entry.kind) && !for_the_host[action.outputs[0].value];
 }
 
 bool Reads(const Action& action, ValueId value) {
@@ -43,7 +42,7 @@ bool DependsOn(const Lowering& lowering, const Action& later, const Action& earl
 using Actions = std::vector<Action>;
 
 // The action nearest before the transfer that may run while it does, unless it runs beside another one; else the transfer.
-Actions::iterator HiddenBy(const Lowering& lowering, const Values& for_the_host, Actions::iterator begin,
+Actions::iterator HiddenBy(const Lowering& lowering, const IsForTheHost& for_the_host, Actions::iterator begin,
                            Actions::iterator transfer) {
   for (auto action = transfer; action != begin;) {
     --action;
@@ -61,7 +60,7 @@ Actions::iterator HiddenBy(const Lowering& lowering, const Values& for_the_host,
 
 absl::Status HideTransfers(Lowering& lowering) {
   Actions& actions = lowering.actions;
-  const Values for_the_host = ReadByTheHostAlone(actions);
+  const IsForTheHost for_the_host = ReadByTheHostAlone(lowering);
   for (size_t i = 0; i < actions.size(); ++i) {
     if (!IsTransfer(for_the_host, actions[i])) continue;
     const auto transfer = actions.begin() + static_cast<std::ptrdiff_t>(i);

@@ -29,7 +29,7 @@ class Orderer {
  public:
   explicit Orderer(Lowering& lowering)
       : lowering_(lowering),
-        read_by_the_host_alone_(ReadByTheHostAlone(lowering.actions)),
+        read_by_the_host_alone_(ReadByTheHostAlone(lowering)),
         patient_comm_{.times = GathersParameters(lowering.plan) ? 1 : kPatienceWithoutGather},
         reduced_(lowering.buckets.size(), 0) {}
 
@@ -94,7 +94,7 @@ class Orderer {
   // No device waits for what the host gets: it goes behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
     if (std::holds_alternative<Report>(action.body)) return true;
-    return HandsOn(action) && read_by_the_host_alone_.contains(action.outputs[0]);
+    return HandsOn(action) && read_by_the_host_alone_[action.outputs[0].value];
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -185,7 +185,7 @@ class Orderer {
   static constexpr int kWhole = -1;  // no part
 
   Lowering& lowering_;
-  const absl::flat_hash_set<ValueId> read_by_the_host_alone_;
+  const std::vector<bool> read_by_the_host_alone_;           // by value
   absl::flat_hash_map<std::pair<int, int>, int64_t> flops_;  // by node and stage
 
   CommLane comm_, patient_comm_;

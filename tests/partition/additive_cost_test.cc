@@ -58,12 +58,12 @@ double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int
     EXPECT_TRUE(status.ok()) << status;
   }
   double seconds = 0;
-  const absl::flat_hash_set<ValueId> for_the_host = ReadByTheHostAlone(c.lowering.actions);
+  const std::vector<bool> for_the_host = ReadByTheHostAlone(c.lowering);
   for (const Action& action : c.lowering.actions) {
     const auto* reshard = std::get_if<Reshard>(&action.body);
     if (reshard == nullptr || !CollectiveOf(reshard->entry.kind)) continue;
     const Value& value = c.lowering.value(action.inputs[0].value);
-    if (for_the_host.contains(action.outputs[0]) || value.name.starts_with("label_count")) continue;
+    if (for_the_host[action.outputs[0].value] || value.name.starts_with("label_count")) continue;
     const program::Region local = RegionOn(plan.mesh, value.placement, value.shape, 0);
     seconds += cost.transfer(*CollectiveOf(reshard->entry.kind),
                              static_cast<int>(ReshardGroup(plan.mesh, reshard->entry, 0).size()),
