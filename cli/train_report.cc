@@ -1,5 +1,6 @@
 #include "cli/train_report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -76,7 +77,8 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
 std::string CourseText(const RunCourse& course) {
   const std::string all = absl::StrFormat("%d step%s", course.steps, course.steps == 1 ? "" : "s");
   if (course.start.step == 0) return all;
-  return absl::StrFormat("%s in all, of which %d %s done", all, course.start.step, course.start.step == 1 ? "is" : "are");
+  const int64_t done = std::min(course.start.step, course.steps);
+  return absl::StrFormat("%s in all, of which %d %s done", all, done, done == 1 ? "is" : "are");
 }
 
 }  // namespace

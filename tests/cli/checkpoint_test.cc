@@ -45,6 +45,8 @@ TEST_F(Checkpointed, StepsAreCountedInAllAndSinceTheRunWasResumed) {
   EXPECT_THAT(rest.err, HasSubstr(", 9 steps in all, of which 4 are done\n"));
   EXPECT_THAT(rest.out, HasSubstr("steps 9, of which 5 since it was resumed  loss "));
   EXPECT_THAT(*engine::ReadFile(In("r.html")), HasSubstr("9, of which 5 since it was resumed"));
+  const Result done = Train(absl::StrCat("--steps=2 --resume --checkpoint=", Run1()));
+  EXPECT_THAT(done.err, HasSubstr(", 2 steps in all, of which 2 are done\n"));
 }
 
 TEST_F(Checkpointed, AnotherPlanGoesOn) {
