@@ -141,8 +141,9 @@ void PrintRacers(const PlanFlags& flags, const std::vector<Racer>& racers) {
   for (const Racer& racer : racers) {
     const std::string spread =
         racer.slices_ms.size() < 2 ? "-" : absl::StrFormat("%.1f %%", 100 * engine::SpreadOf(racer.slices_ms));
-    PrintLine(absl::StrFormat("%-22s %7d %14.2f %14.2f %8s %10.1f", racer.label(), racer.devices, racer.predicted_ms,
-                              racer.measured_ms(), spread, 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
+    PrintLine(absl::StrFormat("%s %7d %14.2f %14.2f %8s %10.1f", PadRight(racer.label(), 22), racer.devices,
+                              racer.predicted_ms, racer.measured_ms(), spread,
+                              1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
   }
 }
 

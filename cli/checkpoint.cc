@@ -118,7 +118,8 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
                               flags.action == "verify" ? ": good" : ""));
   }
   if (flags.action == "verify" || !all.back().status.ok()) return;
-  for (const auto& [field, value] : all.back().manifest.run) PrintLine(absl::StrFormat("  %-20s %s", field, value));
+  for (const auto& [field, value] : all.back().manifest.run)
+    PrintLine(absl::StrFormat("  %s %s", PadRight(field, 20), value));
 }
 
 // The newest one's weights.

@@ -38,8 +38,8 @@ void PrintTable(const std::vector<Column>& columns, const std::vector<std::vecto
   const auto print = [&](auto cell_of) {
     std::vector<std::string> cells;
     for (size_t c = 0; c < columns.size(); ++c) {
-      const int width = static_cast<int>(widths[c]);
-      cells.push_back(absl::StrFormat("%*s", columns[c].numbers ? width : -width, cell_of(c)));
+      cells.push_back(columns[c].numbers ? absl::StrFormat("%*s", static_cast<int>(widths[c]), cell_of(c))
+                                         : PadRight(cell_of(c), widths[c]));
     }
     const std::string line = absl::StrJoin(cells, "  ");
     PrintLine(std::string(absl::StripTrailingAsciiWhitespace(line)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -36,10 +37,20 @@ std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(absl::StrSplit(text, '\n'), "\n", append);
 }
 
-void PrintLine(absl::string_view line) { std::printf("%s\n", PrintableLines(line).c_str()); }
+size_t ColumnsOf(absl::string_view text) {
+  return static_cast<size_t>(absl::c_count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string PadRight(absl::string_view text, size_t width) {
+  std::string padded = Printable(text);
+  padded.append(width - std::min(width, ColumnsOf(padded)), ' ');
+  return padded;
+}
+
+void PrintLine(absl::string_view line) { std::printf("%s\n", Printable(line).c_str()); }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  std::printf("%s\n", json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 }  // namespace colonnade::cli

@@ -15,9 +15,14 @@ std::string Printable(absl::string_view text);
 // The same of text that has lines: their ends stay.
 std::string PrintableLines(absl::string_view text);
 
-// Prints to stdout, as PrintableLines shows it.
+// Characters of `text`, UTF-8, of which a terminal shows one in a column.
+size_t ColumnsOf(absl::string_view text);
+// Returns `text` as Printable shows it, with spaces behind it up to `width` columns.
+std::string PadRight(absl::string_view text, size_t width);
+
+// Prints one line to stdout, as Printable shows it.
 void PrintLine(absl::string_view line);
-// One line; bytes of file names that are no UTF-8 are replaced.
+// One line of ASCII: all else is escaped as JSON does. Bytes of file names that are no UTF-8 are replaced.
 void PrintJson(const nlohmann::ordered_json& json);
 
 }  // namespace colonnade::cli

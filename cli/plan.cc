@@ -144,7 +144,7 @@ void PrintLayers(const Prediction& p) {
   PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "all send MB", reasons ? "   why" : ""));
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
-    PrintLine(absl::StrFormat("%-20s %-18s %12.3f%s", node.name, tools::StrategiesOf(p.session.plan, node.name),
+    PrintLine(absl::StrFormat("%s %-18s %12.3f%s", PadRight(node.name, 20), tools::StrategiesOf(p.session.plan, node.name),
                               Megabytes(p.sent.OfLayer(node.name)), reason));
   }
   if (p.sent.statistics > 0) {
@@ -205,7 +205,8 @@ void PrintCandidates(const Prediction& p) {
   const double step = absl::ToDoubleSeconds(p.simulation.step);
   const std::string within =
       p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
-  PrintLine(absl::StrFormat("\n%d plan%s simulated.%s%s", p.candidates.size(), p.candidates.size() == 1 ? "" : "s",
+  PrintLine("");
+  PrintLine(absl::StrFormat("%d plan%s simulated.%s%s", p.candidates.size(), p.candidates.size() == 1 ? "" : "s",
                             BoundText(p), within));
   PrintLine(
       "The best of each choice, and the best of every name and number of devices; +N: so many more of a choice, which");
@@ -218,19 +219,20 @@ void PrintCandidates(const Prediction& p) {
 }
 
 void Explain(const Prediction& p, const std::string& layer) {
-  PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:\nstrategy               step ms", layer,
-                            p.session.plan.name, p.machine.Title()));
+  PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:", layer, p.session.plan.name, p.machine.Title()));
+  PrintLine("strategy               step ms");
   for (const Alternative& a : AlternativesOf(p, layer)) {
     const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
   }
   const int device = p.session.plan.device_at(0);
-  PrintLine(absl::StrFormat("\nits tasks on device %d:\ntask                          pass          ms   Mflop    sent MB",
-                            device));
+  PrintLine("");
+  PrintLine(absl::StrFormat("its tasks on device %d:", device));
+  PrintLine("task                          pass          ms   Mflop    sent MB");
   const engine::Trace& trace = p.simulation.last_steps;
   for (const engine::TraceEvent& event : trace.events) {
     if (event.step != 0 || event.device != device || event.layer != layer) continue;
-    PrintLine(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f", event.name, program::Name(event.pass),
+    PrintLine(absl::StrFormat("%s %-8s %9.3f %7.0f %10.3f", PadRight(event.name, 29), program::Name(event.pass),
                               Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
                               static_cast<double>(event.bytes_sent) / 1e6));
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -32,6 +34,7 @@ struct Question {
   Samples images;
   Session session;
   std::unique_ptr<data::Pipeline> stream;
+  std::map<int64_t, absl::Status> unreadable;  // by image
 };
 
 // All images, but no more than the most and what makes that a multiple of the devices, between which a plan may split it.
@@ -52,8 +55,8 @@ absl::StatusOr<Samples> OpenNamedClasses(const Flags& flags) {
   return absl::IsNotFound(train.status()) && !MeasuresPixels(flags) ? OpenSamples(flags, /*train=*/false) : train;
 }
 
-absl::StatusOr<Question> Open(Flags& flags) {
-  Question question;
+// `question` must stay where it is, since the stream adds to what is unreadable.
+absl::Status Open(Flags& flags, Question& question) {
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.batch == 0) flags.batch = DefaultBatch(DeviceCount(flags), static_cast<int64_t>(files.size()));
@@ -64,12 +67,12 @@ absl::StatusOr<Question> Open(Flags& flags) {
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
   question.images = data::UnlabelledImages(std::move(files), std::move(names));
-  flags.bad_sample = "error";  // an answer would stand beside another image
-  ASSIGN_OR_RETURN(question.stream, OpenStream(flags, question.session, question.images, false, moments));
-  return question;
+  const auto note = [&unreadable = question.unreadable](int64_t image, const absl::Status& why) { unreadable[image] = why; };
+  ASSIGN_OR_RETURN(question.stream, OpenStream(flags, question.session, question.images, false, moments, note));
+  return absl::OkStatus();
 }
 
-using Answer = std::vector<engine::Guess>;  // on one image
+using Answer = std::vector<engine::Guess>;  // on one image; none where that is unreadable
 
 absl::Status CheckFiniteLogits(absl::Span<const double> logits, const std::string& image) {
   for (double logit : logits) {
@@ -89,6 +92,10 @@ absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Questi
   const auto read = [&](int64_t first, int64_t count) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<double> logits, executor.ReadActivation(session.graph.logits().name));
     for (int64_t i = 0; i < count; ++i) {
+      if (question.unreadable.contains(first + i)) {
+        answers.emplace_back();
+        continue;
+      }
       const absl::Span<const double> of_image = absl::MakeConstSpan(logits).subspan(i * classes, classes);
       RETURN_IF_ERROR(CheckFiniteLogits(of_image, images.sample_name(first + i)));
       answers.push_back(engine::LikeliestClasses(of_image, top));
@@ -102,25 +109,44 @@ absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Questi
 
 void PrintAnswers(const std::vector<Answer>& answers, const data::SampleSet& images) {
   for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].empty()) continue;
     const auto word = [&](std::string* out, const engine::Guess& guess) {
-      absl::StrAppendFormat(out, "%s %.2f %%", Printable(images.class_names()[guess.label]), 100 * guess.probability);
+      absl::StrAppendFormat(out, "%s %.2f %%", images.class_names()[guess.label], 100 * guess.probability);
     };
-    const std::string file = Printable(images.sample_name(static_cast<int64_t>(i)));
-    PrintLine(absl::StrCat(file, ": ", absl::StrJoin(answers[i], ", ", word)));
+    PrintLine(absl::StrCat(images.sample_name(static_cast<int64_t>(i)), ": ", absl::StrJoin(answers[i], ", ", word)));
   }
 }
 
-nlohmann::ordered_json AnswersJson(const std::vector<Answer>& answers, const data::SampleSet& images) {
+nlohmann::ordered_json ClassesJson(const Answer& answer, const std::vector<std::string>& class_names) {
+  nlohmann::ordered_json classes = nlohmann::ordered_json::array();
+  for (const engine::Guess& guess : answer) {
+    classes.push_back({{"label", guess.label}, {"name", class_names[guess.label]}, {"probability", guess.probability}});
+  }
+  return classes;
+}
+
+nlohmann::ordered_json AnswersJson(const std::vector<Answer>& answers, const Question& question) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (size_t i = 0; i < answers.size(); ++i) {
-    nlohmann::ordered_json classes = nlohmann::ordered_json::array();
-    for (const engine::Guess& guess : answers[i]) {
-      classes.push_back(
-          {{"label", guess.label}, {"name", images.class_names()[guess.label]}, {"probability", guess.probability}});
-    }
-    all.push_back({{"file", images.sample_name(static_cast<int64_t>(i))}, {"classes", std::move(classes)}});
+    const auto image = static_cast<int64_t>(i);
+    const auto unreadable = question.unreadable.find(image);
+    const bool is_read = unreadable == question.unreadable.end();
+    all.push_back({{"file", question.images->sample_name(image)},
+                   {"classes", ClassesJson(answers[i], question.images->class_names())},
+                   {"error", is_read ? nlohmann::ordered_json() : nlohmann::ordered_json(unreadable->second.message())}});
   }
   return all;
+}
+
+// Of those that there are answers to.
+absl::Status CheckAllRead(const Question& question, size_t answers) {
+  const std::map<int64_t, absl::Status>& unreadable = question.unreadable;
+  const auto end = unreadable.lower_bound(static_cast<int64_t>(answers));
+  if (unreadable.begin() == end) return absl::OkStatus();
+  for (auto it = unreadable.begin(); it != end; ++it) Warn(it->second.message());
+  return absl::Status(unreadable.begin()->second.code(), absl::StrFormat("%d of %d images could not be read; the first: %s",
+                                                                         std::distance(unreadable.begin(), end), answers,
+                                                                         unreadable.begin()->second.message()));
 }
 
 }  // namespace
@@ -129,7 +155,8 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
   flags.mode = "eval";
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(const engine::MappedWeights weights, engine::MapWeights(flags.init));
-  ASSIGN_OR_RETURN(const Question question, Open(flags));
+  Question question;
+  RETURN_IF_ERROR(Open(flags, question));
   const Session& session = question.session;
   partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kEval);
   lower.shown_layers = {session.graph.logits().name};
@@ -141,13 +168,11 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
   for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();
   if (flags.json) {
-    PrintJson({{"model", session.graph.name},
-               {"stopped", outcome.interrupted},
-               {"images", AnswersJson(answers, *question.images)}});
+    PrintJson({{"model", session.graph.name}, {"stopped", outcome.interrupted}, {"images", AnswersJson(answers, question)}});
   } else {
     PrintAnswers(answers, *question.images);
   }
-  return absl::OkStatus();
+  return CheckAllRead(question, answers.size());
 }
 
 }  // namespace colonnade::cli

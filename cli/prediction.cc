@@ -195,8 +195,9 @@ Json PredictedJson(const Prediction& p) {
 
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.simulation;
-  PrintLine(absl::StrFormat("\npredicted on %s: %.2f ms a step, %.0f images/s", p.machine.Title(), Ms(s.step),
-                            ImagesPerSecond(p)));
+  PrintLine("");
+  PrintLine(
+      absl::StrFormat("predicted on %s: %.2f ms a step, %.0f images/s", p.machine.Title(), Ms(s.step), ImagesPerSecond(p)));
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
     const int draws = p.drawn->draws();

@@ -44,8 +44,8 @@ void PrintSummary(const program::Program& program) {
               moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
   for (const auto& [key, sums] : moves) {
     const auto& [pass, layer, kind] = key;
-    PrintLine(
-        absl::StrFormat("%-9s %-20s %-15s %6.3f", program::Name(pass), layer, kind, static_cast<double>(sums.sent) / 1e6));
+    PrintLine(absl::StrFormat("%-9s %s %-15s %6.3f", program::Name(pass), PadRight(layer, 20), kind,
+                              static_cast<double>(sums.sent) / 1e6));
   }
 }
 

@@ -33,11 +33,6 @@ void WipeOutLocked() {
   if (std::exchange(is_line_open, false)) std::fputs("\r\x1b[K", stderr);
 }
 
-// Characters, of which a terminal shows one in a column.
-size_t ColumnsOf(absl::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 // As many of the first characters as fit into `columns`.
 absl::string_view Cut(absl::string_view text, size_t columns) {
   size_t end = 0;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -207,8 +208,9 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   return session;
 }
 
-absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
-                                                           const data::Moments& moments) {
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
+    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments,
+    std::function<void(int64_t position, const absl::Status& why)> on_padded) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
   ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model.shifts_images));
   ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
@@ -226,6 +228,10 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, S
                                 .border = flags.pad};
   if (!flags.mean.empty()) options.moments.mean = flags.mean;
   if (!flags.std.empty()) options.moments.std = flags.std;
+  if (on_padded) {
+    options.bad_sample = data::BadSample::kPad;
+    options.on_padded = std::move(on_padded);
+  }
   absl::StatusOr<std::unique_ptr<data::Pipeline>> stream = data::Pipeline::Create(std::move(samples), std::move(options));
   if (!stream.ok()) return FieldAsFlag(FieldAsFlag(stream.status(), "mean"), "std");
   session.pixels = (*stream)->scaling();

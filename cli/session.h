@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_SESSION_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,9 +44,11 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
                                     std::vector<partition::Candidate>* candidates = nullptr);
 
 // Returns a stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those
-// of the flags, else those given, else measured.
-absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(const Flags& flags, Session& session, Samples samples, bool train,
-                                                           const data::Moments& moments = {});
+// of the flags, else those given, else measured. With `on_padded` padding stands for what cannot be read (BadSample::kPad),
+// whatever --bad-sample says.
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
+    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments = {},
+    std::function<void(int64_t position, const absl::Status& why)> on_padded = {});
 
 // Whether mean and deviation of the pixels are to be measured on the training set, since a flag that says them is not given.
 bool MeasuresPixels(const DataFlags& flags);

@@ -85,7 +85,7 @@ CLI::App* AddPredict(CLI::App& app, Flags& flags) {
       ->description("the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)")
       ->default_str("");
   predict->get_option("--bad-sample")
-      ->description("skip: of the training set; an image that is asked about and cannot be read ends the command");
+      ->description("skip: of the training set; of an image that cannot be read this is said, and the others are answered");
   predict->get_option("--batch")->description("images at once (default: all of them, up to some 64)")->default_str("");
   AddJsonFlag(*predict, flags);
   predict->footer(

@@ -90,11 +90,12 @@ std::string ErrorText(const TableRow& row) {
 
 void PrintTable(const Table& table) {
   PrintLine(TitleOf(table));
-  size_t label = kLabelWidth;
-  for (const TableRow& r : table.rows) label = std::max(label, r.row.label.size());
+  size_t width = kLabelWidth;
+  for (const TableRow& r : table.rows) width = std::max(width, r.row.label.size());
   const char* const source = table.is_papers ? "paper" : "published";
-  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %-20s %9s", label, "", "", "", "", "", "      speed-up", "step"));
-  PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %10s %9s", label, "", source, "simulated",
+  PrintLine(
+      absl::StrFormat("%s %10s %11s %18s %8s %-20s %9s", PadRight("", width), "", "", "", "", "      speed-up", "step"));
+  PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %10s %9s", PadRight("", width), source, "simulated",
                             table.draws > 0 ? "90 % of draws" : "", "error", source, "simulated", "measured"));
   const char* unit = table.unit();
   const int digits = table.has_days() ? 1 : 2;
@@ -104,7 +105,7 @@ void PrintTable(const Table& table) {
     const std::string speedup =
         known > 0 && first_known > 0 ? absl::StrFormat("%.2f x", table.Speedup(r, first_known, known)) : "";
     const std::string measured = r.measured_sec ? absl::StrFormat("%.0f ms", *r.measured_sec * 1e3) : "";
-    PrintLine(absl::StrFormat("%-*s %10s %11s %18s %8s %9s %8.2f x %9s", label, r.row.label, published,
+    PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %8.2f x %9s", PadRight(r.row.label, width), published,
                               absl::StrFormat("%.2f %s", table.Shown(r, r.simulated_sec), unit), IntervalText(table, r),
                               ErrorText(r), speedup, table.SimulatedSpeedup(r), measured));
   }

@@ -12,6 +12,7 @@
 #include "cli/network.h"
 #include "cli/optimizer.h"
 #include "cli/progress.h"
+#include "cli/trained_weights.h"
 #include "data/no_split.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
@@ -91,15 +92,14 @@ absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
   if (flags.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
-  const absl::Status written = engine::WriteState(run.train->loaded(), engine::StateKind::kValue, weights.tensors);
-  if (!written.ok()) {
-    const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
-      return absl::StrContains(written.message(), absl::StrCat("\"", name, "\""));
-    });
-    const char* advice = is_of_head && !flags.replace_head ? "; --replace-head begins with a new last layer" : "";
-    return absl::Status(written.code(),
-                        absl::StrCat(flags.init, ": ", written.message(), advice, AdviceOnHeads(flags, written.message())));
+  const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded());
+  const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
+    return absl::StrContains(taken.message(), absl::StrCat("\"", name, "\""));
+  });
+  if (is_of_head && !flags.replace_head) {
+    return absl::Status(taken.code(), absl::StrCat(taken.message(), "; --replace-head begins with a new last layer"));
   }
+  RETURN_IF_ERROR(taken);
   return engine::StartAverages(run.train->loaded());
 }
 

@@ -1,14 +1,12 @@
 #include "cli/trained_weights.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "cli/devices.h"
 #include "cli/network.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
-namespace {
 
 absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded) {
   const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);
@@ -16,8 +14,6 @@ absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView
   return absl::Status(written.code(),
                       absl::StrCat(flags.init, ": ", written.message(), AdviceOnHeads(flags, written.message())));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
                                                               const program::Program& program,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "cli/flags.h"
 #include "cli/session.h"
 #include "engine/executor.h"
@@ -13,9 +14,12 @@
 
 namespace colonnade::cli {
 
+// Writes the weights of --init; an error names that file and says what may help.
+absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded);
+
 // Returns an executor of `program`, which must outlive it, on the devices that --backend names, with the weights of --init;
 // prints the first lines of the command. Errors: ResourceExhausted where the memory does not suffice, else those of
-// OpenBackend and engine::WriteState.
+// OpenBackend and TakeWeights.
 absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
                                                               const program::Program& program,
                                                               const engine::MappedWeights& weights);

@@ -65,7 +65,7 @@ class Filler {
       filled.skipped = status;
       filled.skipped_label = maker_.set().label(sample);
       if (options_.bad_sample == BadSample::kError) return;
-      if (options_.once) return Pad(pixels);
+      if (options_.once || options_.bad_sample == BadSample::kPad) return Pad(pixels);
     }
     filled.error = absl::InvalidArgumentError(
         absl::StrFormat("%s: expected at most 1 in 100 of %d samples that cannot be used, found %d in a row; the first: %s",
@@ -212,7 +212,9 @@ absl::Status Pipeline::Deliver(int64_t position, const Batch& batch) {
 
 absl::Status Pipeline::Note(int64_t position, const Filled& sample) {
   RETURN_IF_ERROR(sample.error);
-  if (!sample.skipped.ok()) {
+  const bool is_padded = !sample.skipped.ok() && options_.bad_sample == BadSample::kPad;
+  if (is_padded && options_.on_padded) options_.on_padded(position, sample.skipped);
+  if (!sample.skipped.ok() && !is_padded) {
     if (options_.bad_sample == BadSample::kError) return sample.skipped;
     bad_.Add(sample.skipped_label, sample.skipped);
     if (IsTooManyBad(bad_.count, size())) return TooManyBad(bad_, size());

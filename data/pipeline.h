@@ -28,6 +28,7 @@ namespace colonnade::data {
 enum class BadSample {
   kError,  // Read returns why
   kSkip,   // the next good one of the epoch's order stands in its place; in a set that is read once, padding does
+  kPad,    // padding stands in its place, however many there are, and `on_padded` is told
 };
 
 struct PipelineOptions {
@@ -41,6 +42,8 @@ struct PipelineOptions {
   int prefetch = 3;              // batches in memory: the one that is read, and those that are filled ahead
   int64_t jpeg_index_bytes = 0;  // for indices of the set's JPEGs (jpeg_indices.h); 0: none
   BadSample bad_sample = BadSample::kError;
+  // With kPad: called with the position of a sample, and with why it is not there, as its batch is read.
+  std::function<void(int64_t position, const absl::Status& why)> on_padded{};
   absl::Duration timeout = absl::Seconds(60);  // for one sample
   Moments moments{};                           // each empty: measured on the set
   // What a test sees of an image, by which moments are measured. Absent: all of it, at the size of `augment`.

@@ -18,6 +18,15 @@
 namespace colonnade::layers {
 namespace {
 
+// Control characters of ASCII, or U+0080 to U+009F in UTF-8.
+bool HasControls(absl::string_view name) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool is_of_unicode = name[i] == '\xc2' && i + 1 < name.size() && (name[i + 1] & 0xe0) == 0x80;
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(name[i])) || is_of_unicode) return true;
+  }
+  return false;
+}
+
 program::Shape WithBatch(int64_t n, const program::Shape& sample) {
   program::Shape shape = {n};
   shape.insert(shape.end(), sample.begin(), sample.end());
@@ -144,16 +153,16 @@ LayerGraph InEvaluation(LayerGraph graph) {
 
 // The name is printed as it is: to terminals, in tables and in logs.
 GraphBuilder::GraphBuilder(std::string name) {
-  if (absl::c_any_of(name, absl::ascii_iscntrl)) {
-    status_ = absl::InvalidArgumentError(absl::StrFormat(
-        "network \"%s\": expected a name without control characters, found some", absl::Utf8SafeCEscape(name)));
+  if (HasControls(name)) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\": expected a name without control characters, found some", absl::CEscape(name)));
   }
   graph_.name = std::move(name);
 }
 
 absl::Status GraphBuilder::CheckName(const std::string& name) const {
-  const auto may_not_be_in_names = [](unsigned char c) { return c <= ' ' || c == '"' || c == '@' || c == 0x7f; };
-  if (name.empty() || absl::c_any_of(name, may_not_be_in_names)) {
+  const auto has_a_meaning = [](char c) { return c == ' ' || c == '"' || c == '@'; };
+  if (name.empty() || HasControls(name) || absl::c_any_of(name, has_a_meaning)) {
     return absl::InvalidArgumentError("expected a name without spaces, control characters, quotes and @");
   }
   const auto has_it = [&](const LayerNode& node) { return node.name == name; };

@@ -9,6 +9,10 @@ bool WriteFull(int file, absl::string_view bytes, WriteCall write) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
+    if (written == 0) {  // no file that takes bytes does this
+      errno = EIO;
+      return false;
+    }
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return true;

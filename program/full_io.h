@@ -17,7 +17,8 @@ namespace colonnade::program {
 using WriteCall = absl::FunctionRef<ssize_t(int file, const void* bytes, size_t count)>;
 using ReadCall = absl::FunctionRef<ssize_t(int file, void* to, size_t count, off_t offset)>;
 
-// Writes all of `bytes`. Returns false, and leaves errno as `write` set it, where that fails; then a part may be written.
+// Writes all of `bytes`. Returns false, and leaves errno as `write` set it, where that fails, or with EIO where it takes
+// nothing; then a part may be written.
 bool WriteFull(int file, absl::string_view bytes, WriteCall write = ::write);
 
 // Reads from `offset` on until `to` is full or the file ends. Returns the bytes read, or -1 where `read` fails, and leaves

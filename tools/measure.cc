@@ -37,8 +37,9 @@ double ProcessorSeconds() {
   return absl::ToDoubleSeconds(absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime));
 }
 
-// How many steps a run of at least `steps` and `time` will have, of which `done` took `elapsed`.
+// How many steps a run of at least `steps` and `time` will have, of which `done` took `elapsed`; 0 while nothing says it.
 int64_t AboutSteps(int64_t steps, absl::Duration time, int64_t done, absl::Duration elapsed) {
+  if (done == 0 && time > absl::ZeroDuration()) return 0;
   const double times_as_long = absl::FDivDuration(time, std::max(elapsed, absl::Nanoseconds(1)));
   return std::max({steps, done, static_cast<int64_t>(static_cast<double>(done) * times_as_long)});
 }

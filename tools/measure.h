@@ -26,7 +26,8 @@ struct Spent {
   double seconds = 0, processor_seconds = 0;
 };
 
-// Called before the first step with 0, and after each counted one with the steps done; with about how many there will be.
+// Called before the first step with 0, and after each counted one with the steps done; with about how many there will be,
+// or 0 where that is not known yet.
 using StepProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program

@@ -165,10 +165,31 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   Write("text.png", "this is no image");
   ExpectError(OnDigits(In("nowhere.png")), 66, {In("nowhere.png"), "expected an image file or a folder"});
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
-  for (const char* skip : {"", "--bad-sample=skip "}) {
-    ExpectError(OnDigits(absl::StrCat(skip, In("digits/0000.png"), " ", In("text.png"))), 65, {In("text.png")});
-  }
   ExpectError(OnDigits(""), 2, {"IMAGE"});
+}
+
+// Under a plan and a batch that have it among the last, too; --bad-sample is of the training set.
+TEST_F(Predict, WhatCannotBeReadIsNamedAndTheOthersAreAnswered) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  Write("text.png", "this is no image");
+  const std::string first = In("digits/0000.png"), bad = In("text.png"), last = In("digits/0001.png");
+  const std::string good = Run(OnDigits(absl::StrCat(first, " ", last))).out;
+  for (const char* flags : {"", "--bad-sample=skip ", "--plan=model --devices=2 --batch=2 "}) {
+    const Result r = Run(OnDigits(absl::StrCat(flags, first, " ", bad, " ", bad, " ", last)));
+    EXPECT_EQ(r.code, 65) << flags;
+    EXPECT_EQ(r.out, good) << flags;
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: ", bad, ": ")));
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("2 of 4 images could not be read; the first: ", bad)));
+  }
+  const Result r = Run(OnDigits(absl::StrCat("--json ", bad, " ", last)));
+  EXPECT_EQ(r.code, 65);
+  const json images = json::parse(r.out)["images"];
+  ASSERT_EQ(images.size(), 2);
+  EXPECT_EQ(images[0]["classes"], json::array());
+  EXPECT_THAT(images[0]["error"].get<std::string>(), HasSubstr(bad));
+  EXPECT_EQ(images[1]["classes"].size(), 5);
+  EXPECT_EQ(images[1]["error"], json());
 }
 
 }  // namespace

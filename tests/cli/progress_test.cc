@@ -50,6 +50,21 @@ TEST(Printable, ShowsControlCharactersAndLeavesAllElse) {
             "a\n\\033b\n");
 }
 
+TEST(PadRight, FillsUpToColumnsOfATerminal) {
+  EXPECT_EQ(PadRight("für", 5), "für  ");
+  EXPECT_EQ(PadRight("a\tb", 5), "a\\tb ") << "what is shown is counted";
+  EXPECT_EQ(PadRight("longer", 5), "longer");
+}
+
+TEST(Print, WritesOneLine) {
+  testing::internal::CaptureStdout();
+  PrintLine("a folder's\nname");
+  PrintJson({{"\u00fcber", "\x7f\u009b\xff"}});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "a folder's\\nname\n"
+            "{\"\\u00fcber\":\"\\u007f\\u009b\\ufffd\"}\n");
+}
+
 TEST(CountProgress, IsSilentWhereTheSystemGivesNoThread) {
   const NoThreads no_threads;
   CountProgress progress("counting");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "data/pipeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -109,6 +110,22 @@ TEST(BadSamples, OfATestSetArePadding) {
   options.once = true;
   const auto pipeline = *Pipeline::Create(set, options);
   EXPECT_THAT(*ReadSamples(*pipeline, 0, 4), ElementsAre(0, 1, -1, 3));
+}
+
+TEST(BadSamples, ArePaddingWhereThatIsAskedForAndEachIsTold) {
+  const auto set = std::make_shared<TestSet>(20);
+  set->bad = {2, 3, 5, 6, 17};  // far more than one in a hundred
+  PipelineOptions options = OptionsOf(BadSample::kPad);
+  std::vector<std::string> told;
+  options.on_padded = [&](int64_t position, const absl::Status& why) {
+    told.push_back(absl::StrCat(position, " ", why.message()));
+  };
+  const auto pipeline = *Pipeline::Create(set, options);
+  EXPECT_THAT(*ReadSamples(*pipeline, 0, 6), ElementsAre(0, 1, -1, -1, 4, -1));
+  EXPECT_THAT(told, ElementsAre("2 made-up/2: is bad", "3 made-up/3: is bad", "5 made-up/5: is bad"));
+  EXPECT_THAT(*ReadSamples(*pipeline, 15, 5), ElementsAre(15, 16, -1, 18, 19));
+  EXPECT_EQ(told.back(), "17 made-up/17: is bad");
+  EXPECT_THAT(pipeline->Report(/*with_last=*/true), ::testing::IsEmpty());
 }
 
 TEST(BadSamples, AreToldByClass) {

@@ -140,7 +140,7 @@ TEST(GraphBuilder, WhatIsThereForAnAuxiliaryLossAloneDoesNotReachTheLast) {
 }
 
 TEST(GraphBuilder, NamesAreUniqueWords) {
-  for (const char* name : {"", "two words", "a\nb", "a\"b", "a@b", "a\x1b[31m", "a\x7f"}) {
+  for (const char* name : {"", "two words", "a\nb", "a\"b", "a@b", "a\x1b[31m", "a\x7f", "a\xc2\x9b", "a\xc2\x80"}) {
     EXPECT_THAT(ErrorOf([&](GraphBuilder& net) { net.Input(name, {4}); }), HasSubstr("a name without")) << name;
   }
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) {
@@ -151,12 +151,12 @@ TEST(GraphBuilder, NamesAreUniqueWords) {
 }
 
 TEST(GraphBuilder, ANetworksNameHasNoControlCharacters) {
-  for (const char* name : {"a\nb", "\033[31mred", "a\x7f"}) {
+  for (const char* name : {"a\nb", "\033[31mred", "a\x7f", "a\xc2\x9b"}) {
     const absl::Status status = GraphBuilder(name).Build().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("without control characters"), Not(HasSubstr(name))));
   }
-  GraphBuilder net("réseau de neurones");
+  GraphBuilder net("réseau de neurones, \u00a0");
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 2}));
   EXPECT_TRUE(std::move(net).Build().ok());
 }

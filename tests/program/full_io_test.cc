@@ -71,20 +71,31 @@ TEST(WriteFull, EndsWithTheErrorOfTheCallThatFails) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(WriteFull, EndsWhereACallTakesNothing) {
+  const auto write = [](int, const void*, size_t) -> ssize_t { return 0; };
+  errno = 0;
+  EXPECT_FALSE(WriteFull(kFile, "eleven byte", write));
+  EXPECT_EQ(errno, EIO);
+}
+
 TEST(ReadFull, GoesOnUntilTheRoomIsFullOrTheFileEnds) {
   EXPECT_EQ(Read(SlowFile("eleven byte"), 2, 7), "even by");
   EXPECT_EQ(Read(SlowFile("eleven byte"), 2, 100), "even byte");
   EXPECT_EQ(Read(SlowFile("eleven byte"), 11, 1), "");
 }
 
-TEST(ReadFull, SaysThatACallFailed) {
-  char to[8];
-  const auto read = [](int, void*, size_t, off_t) -> ssize_t {
-    errno = EIO;
-    return -1;
-  };
-  EXPECT_EQ(ReadFull(kFile, 0, absl::MakeSpan(to), read), -1);
-  EXPECT_EQ(errno, EIO);
+TEST(ReadFull, SaysThatACallFailedTheFirstOrALaterOne) {
+  for (int failing : {1, 3}) {
+    char to[8];
+    int calls = 0;
+    const auto read = [&](int, void*, size_t, off_t) -> ssize_t {
+      errno = EIO;
+      return ++calls < failing ? 1 : -1;
+    };
+    EXPECT_EQ(ReadFull(kFile, 0, absl::MakeSpan(to), read), -1);
+    EXPECT_EQ(errno, EIO);
+    EXPECT_EQ(calls, failing);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,14 @@ TEST(StepMeter, TellsItsProgressFromTheFirstStepOn) {
       (*meter)->Run(2, absl::ZeroDuration(), [&](int64_t done, int64_t all) { told.emplace_back(done, all); });
   ASSERT_TRUE(run.ok()) << run;
   EXPECT_THAT(told, ElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 2)));
+
+  // How many a time is enough for is not known before the first.
+  told.clear();
+  const absl::Status timed =
+      (*meter)->Run(2, absl::Milliseconds(50), [&](int64_t done, int64_t all) { told.emplace_back(done, all); });
+  ASSERT_TRUE(timed.ok()) << timed;
+  EXPECT_EQ(told.front(), std::make_pair(int64_t{0}, int64_t{0}));
+  EXPECT_GE(told.at(1).second, 2);
 }
 
 }  // namespace
