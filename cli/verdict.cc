@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cpu/threads/core_waits.h"
 #include "engine/statistics.h"
 
 namespace colonnade::cli {
@@ -81,13 +82,17 @@ std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
           of_many ? "at least " : "", percent, of_many ? " on every device" : "");
     case Cause::kIdle:
       return absl::StrFormat(
-          "%s %.0f %% of a step: tasks are too short for what launching them takes, or other work has the cores; "
-          "a larger --batch makes them longer",
+          "%s %.0f %% of a step: tasks are too short for what launching them takes; a larger --batch makes them longer",
           of_many ? "every device is idle for at least" : "the device is idle for", percent);
+    case Cause::kCores:
+      return absl::StrFormat(
+          "a device's thread waits for a core for %.0f %% of the time: devices have more threads than there are cores, or "
+          "other programs run on them; fewer --devices or --threads-per-device may be faster",
+          percent);
     case Cause::kCompute:
       break;
   }
-  return "compute is all that takes a tenth of a step or more";
+  return "nothing but compute takes a tenth of a step";
 }
 
 }  // namespace
@@ -104,6 +109,8 @@ const char* Name(Cause cause) {
       return "communication";
     case Cause::kIdle:
       return "idle";
+    case Cause::kCores:
+      return "cores";
   }
   return "?";
 }
@@ -133,6 +140,15 @@ Verdict Judge(const MeasuredSteps& measured, absl::Span<const double> work) {
     verdict.cause = cause;
   }
   JudgeDevices(measured, work, shares, verdict);
+  // A device that waits for a core is slow, and others wait for it: what is lost half by this is named by it.
+  if (measured.core_waited >= std::max(verdict.lost / 2, kWorthNaming)) {
+    verdict = {.cause = Cause::kCores,
+               .lost = std::min(measured.core_waited, 1.0),
+               .compute = verdict.compute,
+               .communication = verdict.communication,
+               .input = verdict.input,
+               .idle = verdict.idle};
+  }
   return verdict;
 }
 
@@ -199,6 +215,10 @@ void FirstSteps::Add(const engine::TrainProgress& progress) {
   ++done_;
   const size_t tasks = std::max<size_t>(executor_.program().tasks.size(), 1);
   const size_t kept = std::clamp(kMostEvents / tasks, kFewest, kMostKept);
+  if (last_.empty()) {
+    row_began_ = progress.elapsed;
+    waits_before_ = cpu::CoreWaits();
+  }
   last_.push_back({progress.elapsed, input_.Stages().waited, executor_.LatestTimes()});
   if (last_.size() > kept) last_.pop_front();
 }
@@ -214,6 +234,10 @@ std::optional<MeasuredSteps> FirstSteps::Measured() const {
   for (size_t s = 1; s < last_.size(); ++s) seconds.push_back(absl::ToDoubleSeconds(last_[s].ended - last_[s - 1].ended));
   measured.step = absl::Seconds(engine::Median(std::move(seconds)));
   measured.input_waited = (last_.back().input_waited - last_.front().input_waited) / (last_.size() - 1);
+  const absl::Duration row = last_.back().ended - row_began_;
+  if (row > absl::ZeroDuration()) {
+    measured.core_waited = absl::FDivDuration(cpu::LongestWait(waits_before_, cpu::CoreWaits()), row);
+  }
   const data::StageTimes stages = input_.Stages();
   if (stages.Working() > absl::ZeroDuration()) {
     const auto by_time = [&](data::Stage a, data::Stage b) { return stages.of(a) < stages.of(b); };

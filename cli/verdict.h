@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct MeasuredSteps {
   absl::Duration step;                     // the median of them
   std::vector<engine::Breakdown> devices;  // of a step; empty where the backend does not time tasks
   absl::Duration input_waited;             // of a step: how long the host waited for a batch
+  double core_waited = 0;                  // how much of the time a thread of a device waited for a core, from 0 to 1
   std::string input_stage;                 // what the workers of the input do most: "decode"
 };
 
@@ -33,7 +35,8 @@ enum class Cause {
   kSlowDevice,     // one device takes longer for its compute than the others would
   kInput,          // batches are not ready, or are copied while nothing else is done
   kCommunication,  // transfers that nothing hides
-  kIdle,           // devices do nothing: launching, or other work on the machine
+  kIdle,           // devices do nothing: launching
+  kCores,          // threads of devices are ready to run, and no core is free
 };
 const char* Name(Cause cause);
 
@@ -95,6 +98,9 @@ class FirstSteps {
   const int64_t steps_;
   int64_t done_ = 0;
   std::deque<Step> last_;
+  // When the steps that are in a row began, and how long threads had waited for cores then.
+  absl::Duration row_began_;
+  std::map<int, absl::Duration> waits_before_;
 };
 
 }  // namespace colonnade::cli

@@ -11,6 +11,7 @@
 #include "cpu/load/loaded.h"
 #include "cpu/status.h"
 #include "cpu/threads/announce.h"
+#include "cpu/threads/core_waits.h"
 #include "cpu/threads/cores.h"
 #include "cpu/threads/denormals.h"
 #include "cpu/threads/team.h"
@@ -51,15 +52,18 @@ int ThreadsPerDevice(const CpuOptions& options) {
   return options.threads_per_device > 0 ? options.threads_per_device : DefaultThreadsPerDevice(options.devices);
 }
 
-// A device whose compute lane has a team of `threads`, on `cores`.
-absl::StatusOr<std::unique_ptr<Device>> StartDevice(int threads, const std::vector<int>& cores, const Resources& resources) {
+// Device `number`, whose compute lane has a team of `threads`, on `cores`.
+absl::StatusOr<std::unique_ptr<Device>> StartDevice(int number, int threads, const std::vector<int>& cores,
+                                                    const Resources& resources) {
   const bool flushes = resources.kernels != CpuOptions::Kernels::kReference;
   auto device = std::make_unique<Device>();
   for (int l = 0; l < program::kLaneCount; ++l) {
     Device::LaneState& lane = device->lanes[l];
-    lane.threads = static_cast<program::Lane>(l) == program::Lane::kCompute ? threads : 1;
-    lane.queue = std::make_unique<Queue>([cores, flushes] {
+    const bool computes = static_cast<program::Lane>(l) == program::Lane::kCompute;
+    lane.threads = computes ? threads : 1;
+    lane.queue = std::make_unique<Queue>([=] {
       KeepToCores(cores);
+      if (computes) NameComputeThread(number);
       if (flushes) FlushDenormals();
     });
     lane.stream = dnnl::stream(resources.engine);
@@ -105,7 +109,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
     const int threads = ThreadsPerDevice(options);
     for (int d = 0; d < options.devices; ++d) {
       ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                       StartDevice(threads, CoresOfDevice(cores, d, options.devices), resources));
+                       StartDevice(d, threads, CoresOfDevice(cores, d, options.devices), resources));
       resources.devices.push_back(std::move(device));
     }
     resources.reader = std::make_unique<Queue>([] { OpenTeam(1).IgnoreError(); });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/backend.h"
+#include "cpu/threads/cores.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
 #include "engine/executor.h"
@@ -82,6 +83,26 @@ TEST(Judge, ADeviceThatHasMoreToDoIsNotSlow) {
   const std::vector<engine::Breakdown> devices = {Device(45, 50, 0, 5), Device(90, 5, 0, 5)};
   EXPECT_EQ(Judge(Measured(devices), std::vector<double>{1, 2}).cause, Cause::kCompute);
   EXPECT_EQ(Judge(Measured(devices), std::vector<double>{1, 1}).cause, Cause::kSlowDevice);
+}
+
+// A device without a core is slow, and the others wait for it.
+TEST(Judge, ThreadsThatWaitForACoreAreNamedWhereTheyExplainHalfOfTheLoss) {
+  MeasuredSteps measured = Measured({Device(98, 1, 0, 1), Device(50, 49, 0, 1)});
+  const auto cause = [&](double core_waited) {
+    measured.core_waited = core_waited;
+    return Judge(measured, {}).cause;
+  };
+  EXPECT_EQ(cause(0), Cause::kSlowDevice);  // loses 0.48
+  EXPECT_EQ(cause(0.23), Cause::kSlowDevice);
+  EXPECT_EQ(cause(0.25), Cause::kCores);
+  measured.devices = {Device(99, 0, 0, 1)};
+  EXPECT_EQ(cause(0.09), Cause::kCompute);
+  EXPECT_EQ(cause(0.4), Cause::kCores);
+  const Verdict verdict = Judge(measured, {});
+  EXPECT_EQ(verdict.lost, 0.4);
+  EXPECT_EQ(verdict.device, -1);
+  EXPECT_THAT(verdict.compute, DoubleNear(0.99, 1e-9));
+  EXPECT_THAT(VerdictText(measured, verdict, {})[1], HasSubstr("waits for a core for 40 % of the time"));
 }
 
 TEST(Judge, WithoutTimesOfTasksTheInputAloneIsKnown) {
@@ -164,7 +185,7 @@ struct Outcome {
   MeasuredSteps measured;
   Verdict verdict;
 };
-Outcome TrainAndJudge(int times_on_device_1, absl::Duration read) {
+Outcome TrainAndJudge(int times_on_device_1, absl::Duration read, int threads_per_device = 1) {
   const layers::LayerGraph graph = *models::BuildModel("two_column", {});
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 64});
   std::shared_ptr<const data::SampleSet> samples = *data::OpenSamples("digits", data::SplitOf::kTrain, {});
@@ -174,7 +195,8 @@ Outcome TrainAndJudge(int times_on_device_1, absl::Duration read) {
   const std::unique_ptr<data::Pipeline> input = *data::Pipeline::Create(samples, options);
   const program::Program program =
       WithMoreToDo(*partition::Lower(graph, plan, {.global_batch = 64, .pixels = input->scaling()}), 1, times_on_device_1);
-  const std::unique_ptr<engine::Backend> backend = *cpu::MakeCpuBackend({.devices = 2, .threads_per_device = 1});
+  const std::unique_ptr<engine::Backend> backend =
+      *cpu::MakeCpuBackend({.devices = 2, .threads_per_device = threads_per_device});
   const std::unique_ptr<engine::Executor> executor = *engine::Executor::Create(program, *backend);
   EXPECT_TRUE(engine::InitializeParameters(executor->loaded(), 1).ok());
   FirstSteps first_steps(*executor, *input, 12);
@@ -201,6 +223,13 @@ TEST(FirstSteps, OfATrainingWithItsInputSlowedNameTheInputAndTheStage) {
   EXPECT_EQ(verdict.cause, Cause::kInput) << VerdictText(measured, verdict, std::nullopt).back();
   EXPECT_EQ(measured.input_stage, "read");
   EXPECT_GT(measured.step, absl::Milliseconds(64));  // of 64 samples
+}
+
+// Each of two devices has a thread for twice the cores.
+TEST(FirstSteps, OfATrainingWithMoreThreadsThanCoresNameTheCores) {
+  if (kSanitized) GTEST_SKIP() << "under a sanitizer devices have one thread, or threads that wait otherwise";
+  const auto [measured, verdict] = TrainAndJudge(/*times_on_device_1=*/1, absl::ZeroDuration(), 2 * cpu::UsableCores());
+  EXPECT_EQ(verdict.cause, Cause::kCores) << VerdictText(measured, verdict, std::nullopt).back();
 }
 
 }  // namespace

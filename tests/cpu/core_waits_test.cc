@@ -1,0 +1,79 @@
+#include "cpu/threads/core_waits.h"
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "cpu/threads/cores.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "program/steady_now.h"
+#include "tests/folder.h"
+
+namespace colonnade::cpu {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+class CoreWaitsTest : public Folder {
+ protected:
+  void WriteThread(int number, const std::string& name, const std::string& schedstat) {
+    const std::string folder = In(absl::StrCat("tasks/", number));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/comm") << name << '\n';
+    if (!schedstat.empty()) std::ofstream(folder + "/schedstat") << schedstat;
+  }
+};
+
+TEST_F(CoreWaitsTest, AreOfThreadsThatComputeOnDevices) {
+  WriteThread(11, "device 0", "900 2000 3\n");
+  WriteThread(12, "colonnade", "900 5000 3\n");
+  WriteThread(13, "device 10", "1 0 1\n");
+  WriteThread(14, "device 2", "");  // has ended meanwhile
+  EXPECT_THAT(CoreWaits(In("tasks")),
+              ElementsAre(Pair(11, absl::Nanoseconds(2000)), Pair(13, absl::ZeroDuration())));
+  EXPECT_THAT(CoreWaits(In("nowhere")), IsEmpty());
+}
+
+TEST(LongestWait, IsThatOfAThreadThatIsInBoth) {
+  const absl::Duration ms = absl::Milliseconds(1);
+  EXPECT_EQ(LongestWait({{1, 5 * ms}, {2, 30 * ms}}, {{1, 9 * ms}, {2, 31 * ms}, {3, 70 * ms}}), 4 * ms);
+  EXPECT_EQ(LongestWait({{1, 5 * ms}}, {{2, 9 * ms}}), absl::ZeroDuration());
+  EXPECT_EQ(LongestWait({}, {}), absl::ZeroDuration());
+}
+
+// Two threads that want one core all the time get half of it each.
+TEST(CoreWaits, GrowWhileAnotherThreadHasTheCore) {
+  const std::vector<int> cores = CoresOfProcess();
+  ASSERT_FALSE(cores.empty());
+  std::atomic<bool> stop{false};
+  const auto spin = [&] {
+    KeepToCores({cores.front()});
+    NameComputeThread(1);
+    while (!stop) {
+    }
+  };
+  std::thread first(spin), second(spin);
+  absl::SleepFor(absl::Milliseconds(50));
+  const std::map<int, absl::Duration> before = CoreWaits();
+  const absl::Time begin = program::SteadyNow();
+  absl::SleepFor(absl::Milliseconds(400));
+  const absl::Duration waited = LongestWait(before, CoreWaits()), passed = program::SteadyNow() - begin;
+  stop = true;
+  first.join();
+  second.join();
+  if (before.empty()) GTEST_SKIP() << "this system does not count how long threads wait for a core";
+  EXPECT_GT(waited, passed / 4);
+  EXPECT_LT(waited, passed * 1.1);
+}
+
+}  // namespace
+}  // namespace colonnade::cpu
