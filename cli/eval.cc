@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/evaluations.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -53,6 +54,14 @@ void PrintTest(const Flags& flags, const std::string& model, const engine::EvalR
   }
 }
 
+// What is no error but may not be what was meant.
+void SayNotes(const Flags& flags, const Test& test) {
+  NoteFewerClasses(flags, test.session.graph, *test.samples);
+  if (flags.batch <= test.samples->size()) return;
+  Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
+                      flags.batch, test.samples->size()));
+}
+
 }  // namespace
 
 absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
@@ -66,6 +75,7 @@ absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcom
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, LoadTrained(flags, session, program, weights));
   loading.reset();
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
+  SayNotes(flags, test);
   outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);

@@ -133,7 +133,8 @@ void AddNetworkFlags(CLI::App& app, NetworkFlags& flags) {
   app.add_option("--classes", flags.classes, "number of classes (default: the model's)")
       ->check(CLI::Range(1, 1000000))
       ->group(group);
-  app.add_option("--width", flags.width, "factor on the channels and features of all layers but the last")
+  app.add_option("--width", flags.width,
+                 "factor on the channels and features of all layers but the last, which become multiples of 8")
       ->check(Number(0.001, 64))
       ->capture_default_str()
       ->group(group);

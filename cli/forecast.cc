@@ -68,8 +68,9 @@ absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());
   if (!enough.ok()) {
     return None(
-        absl::StrFormat("the profile is of %d devices, this run has %d; `colonnade calibrate --devices=%d` gives them",
-                        machine.device_count(), session.plan.mesh.device_count(), session.plan.mesh.device_count()));
+        absl::StrFormat("the profile is of %d device%s, this run has %d; `colonnade calibrate --devices=%d` gives them",
+                        machine.device_count(), machine.device_count() == 1 ? "" : "s", session.plan.mesh.device_count(),
+                        session.plan.mesh.device_count()));
   }
   Forecast forecast{.machine = std::move(machine),
                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),

@@ -66,7 +66,7 @@ void OnStop(int signal) {
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
     g_stop = true;
-    WriteToStderr("\ncolonnade: stopping after this step; again to quit\n");
+    WriteToStderr("\ncolonnade: stopping after the steps that have begun; again to quit\n");
   } else if (signal == SIGINT) {
     std::_Exit(128 + signal);
   }

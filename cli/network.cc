@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/progress.h"
 #include "layers/traits.h"
 #include "models/models.h"
 #include "program/status_macros.h"
@@ -196,6 +197,14 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
       is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
   return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d class%s, %s has %d; %s", flags.model, classes,
                                                        classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
+}
+
+void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, const data::SampleSet& samples) {
+  const int64_t classes = data::LabelledClasses(samples);
+  if (classes >= graph.classes()) return;
+  const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
+  Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", graph.classes(), classes,
+                      is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
 }
 
 }  // namespace colonnade::cli

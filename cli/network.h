@@ -27,6 +27,9 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message);
 // classes apart.
 absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples);
 
+// Says so where the network tells more classes apart than the data have.
+void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, const data::SampleSet& samples);
+
 }  // namespace colonnade::cli
 
 #endif  // COLONNADE_CLI_NETWORK_H_

@@ -38,8 +38,9 @@ std::optional<size_t> DrawnAs(const Prediction& p, size_t candidate) {
 
 // "  slower than the plan in 93 of 100 draws": than what is predicted above, with the flags' reduction and buckets.
 std::string HowOftenSlower(const Prediction& p, size_t candidate) {
+  if (candidate == 0 || !p.drawn.has_value()) return "";  // the first is the plan
   const std::optional<size_t> drawn = DrawnAs(p, candidate);
-  if (!drawn.has_value()) return "";
+  if (!drawn.has_value()) return "  not drawn";
   return absl::StrFormat("  slower than the plan in %.0f of %d draws", p.drawn->PartFaster(0, *drawn) * p.drawn->draws(),
                          p.drawn->draws());
 }

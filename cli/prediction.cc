@@ -201,7 +201,7 @@ void PrintDevices(const Prediction& p) {
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
     const int draws = p.drawn->draws();
-    PrintLine(absl::StrFormat("%s of what the profile is unsure of: %.2f to %.2f ms a step", DrawsText(draws),
+    PrintLine(absl::StrFormat("%s of the profile's uncertain numbers: %.2f to %.2f ms a step", DrawsText(draws),
                               interval.low * 1e3, interval.high * 1e3));
   }
   PrintLine("   device   compute  exposed comm.     input      idle     sent MB   memory MB");

@@ -111,8 +111,8 @@ void PrintTable(const Table& table) {
   }
   if (table.draws == 0) return;
   PrintLine(
-      absl::StrFormat("The rows come in the order of their simulated steps in %.0f of %d draws of what the profile is "
-                      "unsure of.",
+      absl::StrFormat("In %.0f of %d draws of the profile's uncertain numbers the rows are in the order of their simulated "
+                      "steps.",
                       table.part_in_order * table.draws, table.draws));
 }
 

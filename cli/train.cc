@@ -17,6 +17,7 @@
 #include "cli/launcher.h"
 #include "cli/learning_rate.h"
 #include "cli/named_files.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/precision.h"
 #include "cli/progress.h"
@@ -157,7 +158,8 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.start.step;
   if (done >= course.steps) {
-    Say(absl::StrFormat("%d steps are done, and no more were asked for; more --steps or --epochs go on", done));
+    Say(absl::StrFormat("%d step%s done, %d asked for: nothing is left to do; more --steps or --epochs go on", done,
+                        done == 1 ? " is" : "s are", course.steps));
     return absl::OkStatus();
   }
   // What was saved may have reached the target; and a signal may have stopped its test.
@@ -303,12 +305,7 @@ class Training {
   void SayNotes() const {
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
-    const int64_t classes = data::LabelledClasses(*streams_.train_samples), of_network = run_.session.graph.classes();
-    if (classes < of_network) {
-      const bool is_default = flags_.classes == 0 && !tools::IsNetworkFile(flags_.model);
-      Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", of_network, classes,
-                          is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
-    }
+    NoteFewerClasses(flags_, run_.session.graph, *streams_.train_samples);
     if (!checkpointing_->resumed()) return;
     if (!flags_.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");

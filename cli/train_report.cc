@@ -73,11 +73,12 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
   std::printf("%s", BreakdownText(devices).c_str());
 }
 
-// "68 steps"; where a run goes on "180 steps in all, of which 90 are done".
+// "68 steps"; where a run goes on "180 steps in all, of which 90 are done"; where that has more "60 steps in all, 90 done".
 std::string CourseText(const RunCourse& course) {
   const std::string all = absl::StrFormat("%d step%s", course.steps, course.steps == 1 ? "" : "s");
   if (course.start.step == 0) return all;
-  const int64_t done = std::min(course.start.step, course.steps);
+  const int64_t done = course.start.step;
+  if (done > course.steps) return absl::StrFormat("%s in all, %d done", all, done);
   return absl::StrFormat("%s in all, of which %d %s done", all, done, done == 1 ? "is" : "are");
 }
 

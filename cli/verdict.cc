@@ -178,9 +178,9 @@ std::vector<std::string> VerdictText(const MeasuredSteps& measured, const Verdic
 
 std::string FoundPlanText(const FoundPlan& plan, absl::Duration predicted, absl::Duration measured) {
   if (!IsFaster(plan, predicted, measured)) {
-    return absl::StrFormat("no plan on up to %d device%s is faster by more than what predictions are off here, %.0f %%",
-                           plan.searched_devices, plan.searched_devices == 1 ? "" : "s",
-                           100 * PredictionError(predicted, measured));
+    return absl::StrFormat(
+        "no plan on up to %d device%s is predicted to be faster by more than the error of predictions here, %.0f %%",
+        plan.searched_devices, plan.searched_devices == 1 ? "" : "s", 100 * PredictionError(predicted, measured));
   }
   return absl::StrFormat(
       "plan %s on %d device%s is predicted to take %.2f ms a step, %.0f %% less than this one: --plan=auto --devices=%d",

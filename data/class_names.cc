@@ -16,7 +16,8 @@ absl::Status CheckLabel(int64_t label, int64_t classes) {
 absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> known, const std::vector<int32_t>& labels,
                                                      int64_t asked) {
   if (asked > 0 && static_cast<int64_t>(known.size()) > asked) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected at most %d classes, found %d", asked, known.size()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected at most %d class%s, found %d", asked, asked == 1 ? "" : "es", known.size()));
   }
   int64_t count = std::max(asked, static_cast<int64_t>(known.size()));
   if (asked == 0 && !labels.empty()) count = std::max<int64_t>(count, *std::max_element(labels.begin(), labels.end()) + 1);

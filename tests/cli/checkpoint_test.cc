@@ -69,7 +69,7 @@ TEST_F(Checkpointed, OneCommandLineBeginsAndGoesOn) {
   EXPECT_EQ(Train(absl::StrCat(flags, 5)).code, 0);
   const Result done = Train(absl::StrCat(flags, 5));
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.err, HasSubstr("5 steps are done, and no more were asked for"));
+  EXPECT_THAT(done.err, HasSubstr("5 steps are done, 5 asked for: nothing is left to do"));
   EXPECT_THAT(done.out, HasSubstr("test: top-1"));
   EXPECT_THAT(Steps(), ElementsAre(3, 5));
 }

@@ -51,7 +51,7 @@ TEST_F(Stop, ATestThatWasNotMadeIsNotReported) {
   EXPECT_EQ(r.code, 130) << r.err;
   EXPECT_THAT(r.out, HasSubstr("loss"));
   EXPECT_THAT(r.out, Not(HasSubstr("test")));
-  EXPECT_THAT(r.err, HasSubstr("stopping after this step; again to quit"));
+  EXPECT_THAT(r.err, HasSubstr("stopping after the steps that have begun; again to quit"));
 }
 
 TEST_F(Stop, JsonSaysThatARunWasStoppedOrWasNot) {

@@ -149,7 +149,7 @@ TEST_F(ImageFolders, TestImagesHaveTheClassesOfTraining) {
 TEST_F(ImageFolders, MoreClassesThanAskedForAreAnError) {
   PutCatsAndDogs();
   EXPECT_THAT(std::string(Error(path_, SplitOf::kTrain, {.classes = 1}).message()),
-              HasSubstr("/train: expected at most 1 classes, found 2"));
+              HasSubstr("/train: expected at most 1 class, found 2"));
   EXPECT_EQ(Opened(path_, SplitOf::kTrain, {.classes = 5})->classes(), 5);
 }
 
