@@ -23,7 +23,7 @@ struct Outcome {
 };
 
 absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
-absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
+absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
 // With a --batch of 0 all images are computed at once, up to some 64.
 absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
 absl::Status RunVerify(const Flags& flags, Outcome& outcome);

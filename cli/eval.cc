@@ -31,7 +31,7 @@ absl::StatusOr<Test> OpenTest(const Flags& flags) {
   }
   Test test;
   ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, false, train_samples.get()));
-  ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get()));
+  ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, test.session, train_samples));
   ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, false, moments));
   return test;
@@ -64,8 +64,7 @@ void SayNotes(const Flags& flags, const Test& test) {
 
 }  // namespace
 
-absl::Status RunEval(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  flags.mode = "eval";
+absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
   ASSIGN_OR_RETURN(const Test test, OpenTest(flags));

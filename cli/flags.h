@@ -120,8 +120,8 @@ struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags,
   // predict
   std::vector<std::string> images;  // files and folders
   int64_t top = 5;
-  // program, eval
-  std::string mode = "train";  // eval and predict are always "eval"
+  // program
+  std::string mode = "train";
   bool summary = false;
   // plan, table, calibrate
   std::string rows;              // empty: the paper's

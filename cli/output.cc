@@ -37,13 +37,13 @@ std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(absl::StrSplit(text, '\n'), "\n", append);
 }
 
-size_t ColumnsOf(absl::string_view text) {
+size_t WidthOf(absl::string_view text) {
   return static_cast<size_t>(absl::c_count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 std::string PadRight(absl::string_view text, size_t width) {
   std::string padded = Printable(text);
-  padded.append(width - std::min(width, ColumnsOf(padded)), ' ');
+  padded.append(width - std::min(width, WidthOf(padded)), ' ');
   return padded;
 }
 

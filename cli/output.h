@@ -15,8 +15,8 @@ std::string Printable(absl::string_view text);
 // The same of text that has lines: their ends stay.
 std::string PrintableLines(absl::string_view text);
 
-// Characters of `text`, UTF-8, of which a terminal shows one in a column.
-size_t ColumnsOf(absl::string_view text);
+// Returns the characters of `text`, UTF-8: a terminal shows each in a column.
+size_t WidthOf(absl::string_view text);
 // Returns `text` as Printable shows it, with spaces behind it up to `width` columns.
 std::string PadRight(absl::string_view text, size_t width);
 

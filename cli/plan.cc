@@ -45,7 +45,7 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
                          p.drawn->draws());
 }
 
-Json PlanReport(const Flags& flags, const Prediction& p) {
+Json PlanJson(const Flags& flags, const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     layers.push_back({{"name", node.name},
@@ -157,9 +157,8 @@ void PrintLayers(const Prediction& p) {
 
 // What a row of the ranking shows of a candidate's plan.
 std::string ChoicesOf(const partition::Candidate& c) {
-  const Json mesh = MeshJson(c.plan.mesh);
-  return absl::StrFormat("%-8s %3d x %-3d %-11s %-7s %11.1f %6d", c.plan.name, mesh["replicas"].get<int64_t>(),
-                         mesh["columns"].get<int64_t>(), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
+  return absl::StrFormat("%-8s %3d x %-3d %-11s %-7s %11.1f %6d", c.plan.name, ReplicasOf(c.plan.mesh),
+                         ColumnsOf(c.plan.mesh), partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
                          static_cast<double>(c.plan.bucket_bytes) / 1e6, c.plan.transfer_parts);
 }
 
@@ -256,14 +255,12 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
       .header = {"plan", "mesh", "reduction", "overlap", "buckets", "parts", "step", "memory", "more of it", ""}};
   for (const ShownCandidate& shown : ShownCandidates(p)) {
     const partition::Candidate& c = p.candidates[shown.index];
-    const Json mesh = MeshJson(c.plan.mesh);
-    plans.rows.push_back({absl::StrCat(shown.index + 1, ". ", c.plan.name),
-                          absl::StrFormat("%d × %d", mesh["replicas"].get<int64_t>(), mesh["columns"].get<int64_t>()),
-                          partition::Name(c.plan.reduction), c.plan.overlap ? "on" : "off",
-                          tools::Bytes(c.plan.bucket_bytes), absl::StrCat(c.plan.transfer_parts),
-                          absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3),
-                          tools::Bytes(c.judgement.peak_memory_bytes), shown.more > 0 ? absl::StrCat("+", shown.more) : "",
-                          c.fits ? "" : "does not fit"});
+    plans.rows.push_back(
+        {absl::StrCat(shown.index + 1, ". ", c.plan.name),
+         absl::StrFormat("%d × %d", ReplicasOf(c.plan.mesh), ColumnsOf(c.plan.mesh)), partition::Name(c.plan.reduction),
+         c.plan.overlap ? "on" : "off", tools::Bytes(c.plan.bucket_bytes), absl::StrCat(c.plan.transfer_parts),
+         absl::StrFormat("%.2f ms", c.judgement.step_sec * 1e3), tools::Bytes(c.judgement.peak_memory_bytes),
+         shown.more > 0 ? absl::StrCat("+", shown.more) : "", c.fits ? "" : "does not fit"});
   }
   sections.push_back({.title = "Plans compared",
                       .text = absl::StrFormat("%d plans were simulated.%s%s", p.candidates.size(), BoundText(p),
@@ -311,7 +308,7 @@ absl::Status RunPlan(const Flags& flags) {
     return absl::OkStatus();
   }
   if (flags.json) {
-    PrintJson(PlanReport(flags, p));
+    PrintJson(PlanJson(flags, p));
     return absl::OkStatus();
   }
   PrintLayers(p);

@@ -60,7 +60,7 @@ absl::Status Open(Flags& flags, Question& question) {
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.batch == 0) flags.batch = DefaultBatch(DeviceCount(flags), static_cast<int64_t>(files.size()));
-  ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get()));
+  ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, question.session, named));
   std::vector<std::string> known;
   if (named != nullptr) known = named->class_names();
@@ -152,7 +152,6 @@ absl::Status CheckAllRead(const Question& question, size_t answers) {
 }  // namespace
 
 absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
-  flags.mode = "eval";
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(const engine::MappedWeights weights, engine::MapWeights(flags.init));
   Question question;

@@ -137,7 +137,7 @@ double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration)
 absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   Prediction p{.machine = std::move(machine)};
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, &p.candidates));
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, program::Mode::kTrain, &p.candidates));
   p.session = std::move(session);
   WarnOfFit(p.machine, p.session.graph);
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);

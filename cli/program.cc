@@ -52,8 +52,8 @@ void PrintSummary(const program::Program& program) {
 }  // namespace
 
 absl::Status RunProgram(const Flags& flags) {
-  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr));
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
+  ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, mode));
   std::optional<CountProgress> progress(std::in_place, "lowering");
   partition::LowerOptions options = LowerOptionsOf(flags, session, mode);
   options.progress = [&](int done, int passes) { progress->Show(done, passes, " passes"); };

@@ -64,7 +64,7 @@ std::string Wrapped(absl::string_view line, int width, absl::string_view indent)
   const size_t columns = std::max(static_cast<size_t>(std::max(width, 0)), indent.size() + 16);
   std::string text;
   absl::string_view before;
-  while (ColumnsOf(before) + ColumnsOf(line) > columns) {
+  while (WidthOf(before) + WidthOf(line) > columns) {
     const absl::string_view fits = Cut(line, columns - before.size());
     const size_t end = EndOfLine(fits, line[fits.size()] == ' ');
     const absl::string_view part = line.substr(0, end);

@@ -98,12 +98,12 @@ program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
   return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
 }
 
-absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session,
+absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session, program::Mode mode,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, session.graph, LowerOptionsOf(flags, session, program::Mode::kTrain), std::max(flags.devices, 1),
+      machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.devices, 1),
       {.settings = PlanSettingsOf(flags), .progress = [&](int judgements, double part) {
          progress.Show(static_cast<int64_t>(part * 100), 100,
                        absl::StrFormat(" of the search, %d plan%s", judgements, judgements == 1 ? "" : "s"));
@@ -113,9 +113,9 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "no plan fits on %d devices of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
+        "no plan fits on %d device%s of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
         "smaller --batch",
-        std::max(flags.devices, 1), machine.Title(),
+        std::max(flags.devices, 1), flags.devices > 1 ? "s" : "", machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan) {
@@ -140,15 +140,6 @@ void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partiti
                       *parts, *parts == 1 ? "" : "s", plan.transfer_parts));
 }
 
-// The size of the axis that is named "model"; all other axes count as replicas.
-int64_t ColumnsOf(const partition::Mesh& mesh) {
-  for (const program::MeshAxis& axis : mesh.axes) {
-    if (axis.name == "model") return axis.size;
-  }
-  return 1;
-}
-int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
-
 }  // namespace
 
 partition::PlanSettings PlanSettingsOf(const PlanFlags& flags) {
@@ -168,13 +159,13 @@ int DeviceCount(const PlanFlags& flags) {
   return file.ok() ? file->plan.mesh.device_count() : 1;
 }
 
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples, program::Mode mode,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
   ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
   if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
   session.model = std::move(network.info);
-  session.graph = flags.mode == "eval" ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
+  session.graph = mode == program::Mode::kEval ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
   session.pixels = PixelsOf(session.graph);
   RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
@@ -192,7 +183,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
                         flags.columns));
   }
   absl::StatusOr<partition::Plan> plan =
-      is_auto ? AutomaticPlan(flags, session, candidates != nullptr ? *candidates : judged) : PlanOf(flags, session.graph);
+      is_auto ? AutomaticPlan(flags, session, mode, candidates != nullptr ? *candidates : judged)
+              : PlanOf(flags, session.graph);
   if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
   session.plan = *std::move(plan);
   RETURN_IF_ERROR(NoteMicroBatches(flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags))));
@@ -309,6 +301,15 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
                       devices));
   for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
 }
+
+int64_t ColumnsOf(const partition::Mesh& mesh) {
+  for (const program::MeshAxis& axis : mesh.axes) {
+    if (axis.name == "model") return axis.size;
+  }
+  return 1;
+}
+
+int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
   return {{"replicas", ReplicasOf(mesh)}, {"columns", ColumnsOf(mesh)}};

@@ -38,9 +38,10 @@ partition::PlanSettings PlanSettingsOf(const PlanFlags& flags);
 // session is opened.
 int DeviceCount(const PlanFlags& flags);
 
-// Returns the network of --model and its plan: with --plan=auto the planner's choice for --machine; `candidates`, if not
-// null, gets all that it judged.
+// Returns the network of --model, as steps of `mode` compute it, and its plan: with --plan=auto the planner's choice for
+// such steps on --machine; `candidates`, if not null, gets all that it judged.
 absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
+                                    program::Mode mode = program::Mode::kTrain,
                                     std::vector<partition::Candidate>* candidates = nullptr);
 
 // Returns a stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those
@@ -73,6 +74,8 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
 // (Backend::name).
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
 
+int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none
+int64_t ReplicasOf(const partition::Mesh& mesh);  // groups of so many devices
 // {"replicas": R, "columns": M}
 nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);
 

@@ -4,7 +4,6 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "program/steady_now.h"
 
 namespace colonnade::engine {
@@ -24,10 +23,7 @@ void CheckpointSaver::Write(const Manifest& manifest) {
   const absl::Time start = program::SteadyNow();
   try {
     result_.status = CheckFiniteState(copy_);
-    if (!result_.status.ok()) {
-      result_.status = absl::OutOfRangeError(absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help",
-                                                             manifest.position.step, result_.status.message()));
-    }
+    if (!result_.status.ok()) result_.status = NotFiniteAfter(manifest.position.step, result_.status);
     if (result_.status.ok()) result_.status = folder_.Save(manifest, copy_);
     if (result_.status.ok()) result_.retired = folder_.Retire();
   } catch (const std::exception& error) {

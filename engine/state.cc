@@ -386,6 +386,11 @@ absl::Status CheckFiniteParameters(const LoadedProgram& loaded) {
   return absl::OkStatus();
 }
 
+absl::Status NotFiniteAfter(int64_t step, const absl::Status& found) {
+  return absl::OutOfRangeError(
+      absl::StrFormat("after step %d: %s; a smaller learning rate may help", step, found.message()));
+}
+
 absl::Status CheckCopies(const LoadedProgram& loaded) {
   StateCopy::Tensor tensor;
   for (size_t p = 0; p < loaded.program().parameters.size(); ++p) {

@@ -87,6 +87,8 @@ absl::Status CheckFiniteState(const StateCopy& copy);
 // Does the same for every parameter that is loaded, one after the other; Internal where copies differ, as CopyState.
 // REQUIRES: synchronized.
 absl::Status CheckFiniteParameters(const LoadedProgram& loaded);
+// Returns OutOfRange: what one of these found after `step`, and what may help.
+absl::Status NotFiniteAfter(int64_t step, const absl::Status& found);
 
 // Returns Internal, with tensor and devices, where two devices hold the same box of a parameter but not the same bits of it.
 // REQUIRES: synchronized.

@@ -138,9 +138,8 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
 // An update may overflow where loss and gradient do not, and a ReLU may hide it from those of later steps.
 absl::Status CheckResult(Executor& executor, int64_t steps) {
   const absl::Status status = CheckFiniteParameters(executor.loaded());
-  if (!absl::IsInvalidArgument(status)) return WithContext(status, absl::StrFormat("after step %d, the last", steps));
-  return absl::OutOfRangeError(
-      absl::StrFormat("after step %d, the last: %s; a smaller learning rate may help", steps, status.message()));
+  if (!absl::IsInvalidArgument(status)) return WithContext(status, absl::StrFormat("after step %d", steps));
+  return NotFiniteAfter(steps, status);
 }
 
 // What of a step a data source fills.

@@ -120,7 +120,8 @@ double AdditiveCost::OfNode(int node, int option) const {
 }
 
 double AdditiveCost::OfValue(ValueChoices& value, const Assignment& assignment) {
-  return Forward(value, assignment) + Backward(value, assignment);
+  const double forward = Forward(value, assignment);
+  return cost_.mode == program::Mode::kTrain ? forward + Backward(value, assignment) : forward;
 }
 
 double AdditiveCost::Forward(ValueChoices& value, const Assignment& assignment) {

@@ -25,8 +25,8 @@ int ReductionPartsOf(const Lowering& lowering, const GradientBucket& bucket) {
 
 }  // namespace
 
-// Buckets depend on the graph and the plan alone, so that training and evaluation share them. A bucket is closed once it
-// holds bucket_bytes, or where the next gradient is reduced over other axes.
+// Buckets depend on the graph, on what of it is trained and on the plan, not on the element type: a bucket is closed once
+// its gradients would take bucket_bytes in f32, or where the next gradient is reduced over other axes.
 absl::Status BucketGradients(Lowering& lowering) {
   const Mesh& mesh = lowering.plan.mesh;
   int64_t bytes = 0;

@@ -59,14 +59,14 @@ layers::EmittedOp Update(const Shape& parameter) {
           .flops = UpdateFlops(program::ElementCount(parameter))};
 }
 
-// Whether what a node makes has a gradient: it, or a node before it, has parameters.
-bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id) {
+// Whether what a node makes has a gradient: it, or a node before it, has parameters that are trained.
+bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const CostFunctions& cost) {
   std::vector<layers::LayerId> todo = {id};
   std::set<int> seen;
   while (!todo.empty()) {
     const layers::LayerNode& node = graph.node(todo.back());
     todo.pop_back();
-    if (!node.parameters.empty()) return true;
+    if (cost.Trains(node)) return true;
     for (layers::LayerId input : node.inputs) {
       if (seen.insert(input.value).second) todo.push_back(input);
     }
@@ -79,21 +79,28 @@ bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id) {
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost) {
-  ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch));
+  ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch, cost.mode));
   LayerCost layer{.sharding = std::move(sharding)};
   const layers::LayerNode& node = graph.node(id);
   const auto is_wanted = [&](layers::Slot slot) {
-    const bool of_input = slot.kind == layers::Slot::Kind::kInput && slot.gradient;
-    return !of_input || HasGradient(graph, node.inputs[slot.index]);
+    if (!slot.gradient) return true;
+    if (slot.kind == layers::Slot::Kind::kParameter) return cost.Trains(node);
+    return slot.kind != layers::Slot::Kind::kInput || HasGradient(graph, node.inputs[slot.index], cost);
   };
+  std::set<size_t> made;  // inner tensors
   for (int s = 0; s < static_cast<int>(layer.sharding.stages.stages.size()); ++s) {
+    const layers::Stage& stage = layer.sharding.stages.stages[s];
+    if (stage.pass == program::Pass::kBackward && cost.mode == program::Mode::kEval) continue;
     layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, s, is_wanted), cost);
+    for (layers::Slot slot : stage.writes) {
+      if (slot.kind == layers::Slot::Kind::kInner) made.insert(slot.index);
+    }
   }
-  for (size_t v = 0; v < layer.sharding.whole.inner.size(); ++v) {
+  for (size_t v : made) {
     layer.transfer_sec += CostOfReshard(mesh, layer.sharding.inner_made[v], layer.sharding.inner_needed[v],
                                         layer.sharding.whole.inner[v], cost);
   }
-  for (size_t p = 0; p < node.parameters.size(); ++p) {
+  for (size_t p = 0; p < node.parameters.size() && cost.Trains(node); ++p) {
     const Shape local = RegionOn(mesh, layer.sharding.parameters[p], node.parameters[p].shape, 0).size;
     const double update = SecondsOf({Update(local)}, cost);
     layer.compute_sec += update;

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,12 +24,19 @@ struct CostFunctions {
   std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
   // Returns the seconds of a collective between `members`, each with `bytes` of operand.
   std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
-  program::DType dtype = program::DType::kF32;  // in which the Program computes
+  // Of LowerOptions:
+  program::DType dtype = program::DType::kF32;
+  program::Mode mode = program::Mode::kTrain;
+  std::set<std::string> frozen_layers{};
+
+  bool Trains(const layers::LayerNode& node) const {
+    return mode == program::Mode::kTrain && !node.parameters.empty() && !frozen_layers.contains(node.name);
+  }
 };
 
 struct LayerCost {
   NodeSharding sharding;
-  double compute_sec = 0;    // all stages and the update on one device
+  double compute_sec = 0;    // all stages that run and the update on one device
   double update_sec = 0;     // the update's part of it
   double transfer_sec = 0;   // between its stages
   double reduction_sec = 0;  // of the gradients of its parameters

@@ -7,6 +7,8 @@ namespace colonnade::partition {
 absl::StatusOr<StepCosts> StepCostsOn(const Mesh& mesh, const layers::LayerGraph& graph, const PlannerOptions& options) {
   ASSIGN_OR_RETURN(CostFunctions once, options.cost(mesh.device_count()));
   once.dtype = options.lower.dtype;
+  once.mode = options.lower.mode;
+  once.frozen_layers = options.lower.update.frozen_layers;
   StepCosts costs{.cost = once, .options = LegalOptions(graph, mesh, options.lower.samples_at_once(), once)};
   const auto times = static_cast<double>(options.lower.micro_batches);
   costs.cost.transfer = [once, times](program::CollectiveKind kind, int members, double bytes) {

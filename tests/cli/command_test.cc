@@ -72,6 +72,15 @@ TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
   EXPECT_EQ(summary.out.find("conv4"), std::string::npos);
 }
 
+// vgg16 and its gradients, momenta and activations do not fit into a GTX Titan; what evaluation keeps does.
+TEST_F(Command, AnAutomaticPlanIsForTheModeThatIsAskedFor) {
+  const char kAuto[] = "program --model=vgg16 --batch=128 --plan=auto --machine=titan-2013 --summary --mode=";
+  ExpectError(absl::StrCat(kAuto, "train"), 12, {"no plan fits on 1 device of machine"});
+  const Result r = Run(absl::StrCat(kAuto, "eval"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("conv_forward"));
+}
+
 // No flag of what runs it: nothing of it would be seen.
 TEST_F(Command, AProgramTakesTheFlagsThatAreSeenInIt) {
   EXPECT_THAT(Run("program --model=lenet --batch=4 --dtype=bf16").out, HasSubstr("dtype=bf16"));

@@ -29,7 +29,7 @@ TEST(MakeForecast, HasTheComputeOfEachDevice) {
   flags.devices = 2;
   flags.batch = 32;
   flags.machine = absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json");
-  const absl::StatusOr<Session> session = OpenSession(flags, nullptr, nullptr);
+  const absl::StatusOr<Session> session = OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   const absl::StatusOr<Forecast> forecast = MakeForecast(flags, *session, "cpu");
   ASSERT_TRUE(forecast.ok()) << forecast.status();

@@ -50,6 +50,42 @@ TEST(CostOfLayer, IsForwardBackwardAndUpdateOfOneShard) {
   EXPECT_EQ(Of("fc2", 1, 2, {kReplicate, kRow}, costs).compute_sec, 3 * product / 2 + 2 * bias + 6 * (12 + 4));
 }
 
+TEST(CostOfLayer, InEvaluationIsForwardAlone) {
+  for (const Strategies& strategies : {Strategies{kReplicate, kReplicate}, {kBatch, kColumn}, {kBatch, kRow}}) {
+    const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 2, 2, {kReplicate, kReplicate}));
+    Costs costs;
+    CostFunctions functions = costs.Functions();
+    const layers::LayerId fc2{c.Node("fc2")};
+    const absl::StatusOr<LayerCost> trained = CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions);
+    functions.mode = program::Mode::kEval;
+    const absl::StatusOr<LayerCost> tested = CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions);
+    ASSERT_TRUE(trained.ok() && tested.ok());
+    EXPECT_NEAR(tested->compute_sec, (trained->compute_sec - trained->update_sec) / 3,
+                16);                                         // one of three products; the bias
+    EXPECT_EQ(tested->transfer_sec, trained->transfer_sec);  // the sum over a row's parts
+    EXPECT_EQ(tested->update_sec, 0);
+    EXPECT_EQ(tested->reduction_sec, 0);
+  }
+}
+
+// The gradient of what a frozen layer reads is still made where a layer before it is trained.
+TEST(CostOfLayer, OfAFrozenLayerHasNoGradientsOfParametersAndNoUpdate) {
+  const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 2, 1, {kBatch, kReplicate}));
+  const double product = 2 * 4 * 6 * 4;  // of half the batch
+  const auto of_fc2 = [&](const std::set<std::string>& frozen) {
+    Costs costs;
+    CostFunctions functions = costs.Functions();
+    functions.frozen_layers = frozen;
+    return *CostOfLayer(c.graph, layers::LayerId{c.Node("fc2")}, c.plan.mesh, {kBatch, kReplicate}, 8, functions);
+  };
+  const LayerCost last = of_fc2({"fc2"}), both = of_fc2({"fc1", "fc2"});
+  EXPECT_EQ(last.compute_sec, 2 * product);
+  EXPECT_EQ(last.update_sec, 0);
+  EXPECT_EQ(last.reduction_sec, 0);
+  EXPECT_EQ(both.compute_sec, product);
+  EXPECT_EQ(of_fc2({"fc1"}).compute_sec, 2 * product + 6 * (24 + 4));
+}
+
 // Nobody wants a gradient before the first parameters: forward moves 8 x 16 elements, and there is no backward.
 TEST(CostOfLayer, OfALayerWithoutParametersBeforeItIsForwardAlone) {
   layers::GraphBuilder net("flat");
