@@ -24,8 +24,8 @@ int64_t Flops(const program::Window& window, const program::Shape& x, const prog
 const char* TypeName(const AvgPool&) { return "AvgPool"; }
 
 std::vector<Field> Fields(AvgPool& pool) {
-  return {{"kernel", &pool.kernel}, {"kernel_w", &pool.kernel_w},   {"stride", &pool.stride},
-          {"pad", &pool.pad},       {"count_pad", &pool.count_pad}, {"ceil_mode", &pool.ceil_mode}};
+  return {{"kernel", &pool.kernel, 1}, {"kernel_w", &pool.kernel_w},   {"stride", &pool.stride},
+          {"pad", &pool.pad},          {"count_pad", &pool.count_pad}, {"ceil_mode", &pool.ceil_mode}};
 }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const AvgPool& layer, absl::Span<const program::Shape> inputs) {

@@ -52,12 +52,12 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
 const char* TypeName(const Conv2d&) { return "Conv2d"; }
 
 std::vector<Field> Fields(Conv2d& conv) {
-  return {{"out_channels", &conv.out_channels},
-          {"kernel", &conv.kernel},
+  return {{"out_channels", &conv.out_channels, 1},
+          {"kernel", &conv.kernel, 1},
           {"kernel_w", &conv.kernel_w},
-          {"stride", &conv.stride},
+          {"stride", &conv.stride, 1},
           {"pad", &conv.pad},
-          {"groups", &conv.groups},
+          {"groups", &conv.groups, 1},
           {"bias", &conv.bias},
           {"weight_init", &conv.weight_init},
           {"bias_init", &conv.bias_init}};

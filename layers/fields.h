@@ -15,6 +15,7 @@ namespace colonnade::layers {
 struct Field {
   const char* name;
   std::variant<int64_t*, double*, bool*, program::Shape*, program::Initializer*, std::optional<program::Initializer>*> value;
+  int64_t least = 0;  // of a count, whatever the inputs
 };
 
 }  // namespace colonnade::layers

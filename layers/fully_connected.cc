@@ -11,7 +11,7 @@ namespace colonnade::layers {
 const char* TypeName(const FullyConnected&) { return "FullyConnected"; }
 
 std::vector<Field> Fields(FullyConnected& layer) {
-  return {{"out_features", &layer.out_features},
+  return {{"out_features", &layer.out_features, 1},
           {"bias", &layer.bias},
           {"weight_init", &layer.weight_init},
           {"bias_init", &layer.bias_init}};

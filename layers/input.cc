@@ -10,11 +10,12 @@ const char* TypeName(const Input&) { return "Input"; }
 std::vector<Field> Fields(Input& input) { return {{"sample_shape", &input.sample_shape}}; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<const program::Shape> inputs) {
-  bool positive = !layer.sample_shape.empty() && inputs.empty();
-  for (int64_t extent : layer.sample_shape) positive = positive && extent > 0;
-  if (positive) return layer.sample_shape;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("expected a sample shape of positive extents, found %s", program::ToString(layer.sample_shape)));
+  const size_t rank = layer.sample_shape.size();
+  bool fits = (rank == 1 || rank == 3) && inputs.empty();
+  for (int64_t extent : layer.sample_shape) fits = fits && extent > 0;
+  if (fits) return layer.sample_shape;
+  return absl::InvalidArgumentError(absl::StrFormat("expected a sample shape [C,H,W] or [F] of positive extents, found %s",
+                                                    program::ToString(layer.sample_shape)));
 }
 
 std::vector<ParameterSpec> Parameters(const Input&, absl::Span<const program::Shape>) { return {}; }

@@ -43,7 +43,7 @@ absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_si
 const char* TypeName(const Lrn&) { return "Lrn"; }
 
 std::vector<Field> Fields(Lrn& lrn) {
-  return {{"size", &lrn.size}, {"groups", &lrn.groups}, {"alpha", &lrn.alpha}, {"beta", &lrn.beta}, {"k", &lrn.k}};
+  return {{"size", &lrn.size, 1}, {"groups", &lrn.groups, 1}, {"alpha", &lrn.alpha}, {"beta", &lrn.beta}, {"k", &lrn.k}};
 }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<const program::Shape> inputs) {

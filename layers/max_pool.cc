@@ -16,7 +16,7 @@ Pooling PoolingOf(const MaxPool& layer) { return {layer.kernel, layer.kernel, la
 const char* TypeName(const MaxPool&) { return "MaxPool"; }
 
 std::vector<Field> Fields(MaxPool& pool) {
-  return {{"kernel", &pool.kernel}, {"stride", &pool.stride}, {"pad", &pool.pad}, {"ceil_mode", &pool.ceil_mode}};
+  return {{"kernel", &pool.kernel, 1}, {"stride", &pool.stride}, {"pad", &pool.pad}, {"ceil_mode", &pool.ceil_mode}};
 }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const MaxPool& layer, absl::Span<const program::Shape> inputs) {

@@ -41,7 +41,8 @@ constexpr size_t kMostLayers = 10'000;
 constexpr size_t kLongestName = 200;
 constexpr int kNetworkVersion = 1;
 constexpr double kLargestExtent = 1e9;
-constexpr engine::Bounds kCounts{0, 1e12}, kFromZero{0}, kShares{0, 1};
+constexpr engine::Bounds kFromZero{0}, kShares{0, 1};
+constexpr double kLargestCount = 1e12;
 constexpr const char* kInitializers[] = {"constant", "gaussian", "uniform"};
 
 // Numbers of the recipe, each with its place.
@@ -146,8 +147,9 @@ struct TakeField {
   JsonFields& fields;
   const char* name;
   absl::Status& status;
+  int64_t least;
 
-  void operator()(int64_t* value) const { fields.Count(name, *value, false, kCounts); }
+  void operator()(int64_t* value) const { fields.Count(name, *value, false, {static_cast<double>(least), kLargestCount}); }
   void operator()(double* value) const { fields.Number(name, *value, false, engine::kAnyNumber); }
   void operator()(bool* value) const { fields.Flag(name, *value); }
   void operator()(program::Shape* value) const {
@@ -186,7 +188,9 @@ class LayerReader {
     if (!status_.ok()) return;
     layers::Layer layer = *DefaultLayer(type);
     std::vector<layers::LayerId> inputs = InputsOf(fields, layer, all);
-    for (const layers::Field& field : layers::Fields(layer)) std::visit(TakeField{fields, field.name, status_}, field.value);
+    for (const layers::Field& field : layers::Fields(layer)) {
+      std::visit(TakeField{fields, field.name, status_, field.least}, field.value);
+    }
     fields.Finish();
     if (!status_.ok()) return;
     last_ = builder_.Append(name, std::move(layer), std::move(inputs));
@@ -240,6 +244,16 @@ class LayerReader {
   std::map<std::string, layers::LayerId> ids_;
 };
 
+void CheckVersion(JsonFields& fields, absl::Status& status) {
+  const Read* version = fields.Find(kNetworkField);
+  if (version != nullptr && *version != kNetworkVersion) {
+    fields.Fail(kNetworkField, absl::StrCat("version ", kNetworkVersion), *version);
+  }
+  if (version != nullptr || !status.ok()) return;
+  status = absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected %d, the version of such files, found none", kNetworkField, kNetworkVersion));
+}
+
 void ReadRecipe(JsonFields& fields, models::ModelInfo& info, absl::Status& status) {
   const Read* recipe = fields.Find("training");
   if (recipe == nullptr) return;
@@ -272,10 +286,7 @@ absl::StatusOr<Network> NetworkFromJson(absl::string_view text) {
   absl::Status status;
   Network network;
   JsonFields fields(json, "", status);
-  const Read* version = fields.Need(kNetworkField);
-  if (version != nullptr && *version != kNetworkVersion) {
-    fields.Fail(kNetworkField, absl::StrCat("version ", kNetworkVersion), *version);
-  }
+  CheckVersion(fields, status);
   fields.Text("name", network.info.name, true);
   fields.Text("description", network.info.description);
   ReadRecipe(fields, network.info, status);

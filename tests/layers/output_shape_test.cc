@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     Layers, ShapeRefusal,
     ::testing::Values(
         Refusal{"input_empty", Input{}, {}, {"positive extents", "[]"}},
+        Refusal{"input_of_two", Input{{1, 8}}, {}, {"[C,H,W] or [F]", "[1,8]"}},
         Refusal{"input_zero", Input{{3, 0, 7}}, {}, {"positive extents", "[3,0,7]"}},
         Refusal{"conv_flat", Conv2d{.out_channels = 4}, {{31}}, {"[C,H,W]", "[31]"}},
         Refusal{"conv_no_input", Conv2d{.out_channels = 4}, {}, {"[C,H,W]", "none"}},

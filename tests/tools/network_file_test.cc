@@ -172,7 +172,7 @@ std::string ErrorOf(const std::string& from, const std::string& to) {
 TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
   EXPECT_EQ(ErrorOf("\"pad\": 1},", "\"pad\": 1,},").substr(0, 36), "expected JSON; line 7, column 80: un");
   EXPECT_EQ(ErrorOf(R"("colonnade_model": 1)", R"("colonnade_model": 2)"), "colonnade_model: expected version 1, found 2");
-  EXPECT_EQ(ErrorOf(R"("colonnade_model": 1,)", ""), "colonnade_model: missing");
+  EXPECT_EQ(ErrorOf(R"("colonnade_model": 1,)", ""), "colonnade_model: expected 1, the version of such files, found none");
   EXPECT_THAT(ErrorOf("\"layers\": [", "\"layer\": ["), StartsWith("layer: unknown field, did you mean \"layers\"?"));
   EXPECT_THAT(ErrorOf(R"("learning_rate")", R"("learn_rate")"),
               StartsWith("training.learn_rate: unknown field, did you mean \"learning_rate\"?"));
@@ -183,7 +183,9 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
               StartsWith("layers[1] \"conv1\".kernal: unknown field, did you mean \"kernel\"?; expected one of name, type, "
                          "inputs, out_channels, kernel, "));
   EXPECT_EQ(ErrorOf(R"("kernel": 3, "pad": 1})", R"("kernel": "3", "pad": 1})"),
-            "layers[1] \"conv1\".kernel: expected a whole number from 0 to 1e+12, found \"3\"");
+            "layers[1] \"conv1\".kernel: expected a whole number from 1 to 1e+12, found \"3\"");
+  EXPECT_EQ(ErrorOf(R"("kernel": 3, "pad": 1})", R"("kernel": 3, "pad": -1})"),
+            "layers[1] \"conv1\".pad: expected a whole number from 0 to 1e+12, found -1");
   EXPECT_EQ(ErrorOf(R"("out_features": 10)", R"("out_features": 10, "bias": 1)"),
             "layers[6] \"fc\".bias: expected true or false, found 1");
   EXPECT_THAT(
@@ -192,6 +194,8 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
   EXPECT_EQ(ErrorOf("\"name\": \"conv1\", ", ""), "layers[1].name: missing");
   EXPECT_EQ(ErrorOf("[1, 8, 8]", "[1, 0, 8]"),
             "layers[0] \"images\".sample_shape[1]: expected a whole number from 1 to 1e+09, found 0");
+  EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8]"),
+              HasSubstr("Input \"images\": expected a sample shape [C,H,W] or [F] of positive extents, found [1,8]"));
   EXPECT_THAT(ErrorOf("sample_shape", "sampleshape"),
               HasSubstr("\"images\".sampleshape: unknown field, did you mean \"sample_shape\"?"));
   EXPECT_EQ(ErrorOf(R"(["conv2", "relu1"])", R"(["conv2", "relu11"])"),
@@ -280,7 +284,7 @@ TEST_F(NetworkFiles, AreWhatHasADotOrASlashOrIsThere) {
   EXPECT_EQ(network->graph.name, "small");
   ASSERT_TRUE(engine::ReplaceFile(In("small.json"), "{}").ok());
   EXPECT_EQ(std::string(OpenNetwork(In("small.json")).status().message()),
-            absl::StrCat(In("small.json"), ": colonnade_model: missing"));
+            absl::StrCat(In("small.json"), ": colonnade_model: expected 1, the version of such files, found none"));
   EXPECT_EQ(OpenNetwork(In("none.json")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenNetwork("resnet21").status().code(), absl::StatusCode::kFailedPrecondition);
 }
