@@ -9,6 +9,7 @@
 #include "data/cifar.h"
 #include "data/class_names.h"
 #include "data/image_folder.h"
+#include "data/image_listing.h"
 #include "data/image_records.h"
 #include "data/memory_set.h"
 #include "data/web_dataset.h"
@@ -48,16 +49,24 @@ constexpr Format kFormats[] = {
 absl::Status Unrecognised(const std::string& spec) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(spec, error);
+  if (std::filesystem::is_regular_file(found) && HasImageEnding(spec)) {
+    return absl::NotFoundError(absl::StrFormat(
+        "data \"%s\": expected a data set, such as a folder of images, found a single image; `colonnade predict` takes "
+        "images",
+        spec));
+  }
   const char* what = std::filesystem::is_directory(found) ? "a folder with none of them"
                      : std::filesystem::exists(found)     ? "a file of another kind"
                                                           : "no such name, file or folder";
+  const bool is_there = std::filesystem::exists(found);
   std::vector<std::string> known;
-  for (const Format& format : kFormats) known.push_back(absl::StrFormat("%s: %s", format.name, format.looks_like));
-  const std::string message =
-      absl::StrFormat("data \"%s\": expected a data set of a known format, found %s%s; known are %s", spec, what,
-                      std::filesystem::exists(found) ? "" : program::DidYouMean(", ", spec, {"digits", "synthetic"}),
-                      absl::StrJoin(known, "; "));
-  return absl::NotFoundError(message);
+  for (const Format& format : kFormats) {
+    known.push_back(is_there ? absl::StrCat(format.name, ": ", format.looks_like) : format.name);
+  }
+  return absl::NotFoundError(absl::StrFormat("data \"%s\": expected a data set of a known format, found %s%s; known are %s",
+                                             spec, what,
+                                             is_there ? "" : program::DidYouMean(", ", spec, {"digits", "synthetic"}),
+                                             absl::StrJoin(known, is_there ? "; " : ", ")));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace colonnade::data {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class FormatTable : public SampleFolder {};
@@ -22,18 +23,28 @@ class FormatTable : public SampleFolder {};
 TEST_F(FormatTable, APathThatIsNotThereIsNotFoundAndAllFormatsAreListed) {
   const absl::Status status = Error(In("nothing"));
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("found no such name, file or folder; known are"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      EndsWith("found no such name, file or folder; known are digits, synthetic, IDX, CIFAR, RecordIO, tar, image folder"));
   EXPECT_THAT(std::string(Error("digit").message()),
               HasSubstr("found no such name, file or folder, did you mean \"digits\"?; known are"));
-  for (const Format& format : Formats()) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(format.name, ": ", format.looks_like)));
-  }
 }
 
 TEST_F(FormatTable, AFolderOrFileOfNoFormatIsSaidToBeOne) {
   Put("notes.txt", "hello");
-  EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("found a folder with none of them"));
+  const absl::Status folder = Error(path_);
+  EXPECT_THAT(std::string(folder.message()), HasSubstr("found a folder with none of them"));
+  for (const Format& format : Formats()) {
+    EXPECT_THAT(std::string(folder.message()), HasSubstr(absl::StrCat(format.name, ": ", format.looks_like)));
+  }
   EXPECT_THAT(std::string(Error(In("notes.txt")).message()), HasSubstr("found a file of another kind"));
+}
+
+TEST_F(FormatTable, AnImageIsSaidToBeOne) {
+  Put("one.PNG", "");
+  const absl::Status status = Error(In("one.PNG"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), EndsWith("found a single image; `colonnade predict` takes images"));
 }
 
 TEST(MemorySetOfDigits, HasTheImagesOfTheDataSet) {
