@@ -36,8 +36,16 @@ constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-
 
 absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
   const std::string path = flags.out.empty() ? tools::LocalMachinePath(KernelsOf(flags)) : flags.out;
-  std::error_code error;
-  if (flags.out.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (path.empty()) {
+    return absl::FailedPreconditionError(
+        "--out: expected where to write the profile, since HOME is not set, found none; say --out=FILE or set HOME");
+  }
+  if (flags.out.empty()) {
+    const absl::Status made = engine::MakeFolders(std::filesystem::path(path).parent_path());
+    if (!made.ok()) {
+      return absl::Status(made.code(), absl::StrCat(made.message(), "; --out=FILE writes the profile elsewhere"));
+    }
+  }
   RETURN_IF_ERROR(engine::CheckWritable(path));
   return path;
 }

@@ -111,9 +111,11 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
       continue;
     }
     const engine::Manifest& m = found.manifest;
-    const std::string loss = std::isfinite(m.position.loss) ? absl::StrFormat("%.4f", m.position.loss) : "none";
+    const std::string loss = std::isfinite(m.position.loss)
+                                 ? absl::StrFormat("mean loss %.4f since the checkpoint before", m.position.loss)
+                                 : "no loss";
     const std::string test = m.test.has_value() ? absl::StrFormat(", test top-1 %.2f %%", 100 * m.test->top1) : "";
-    PrintLine(absl::StrFormat("%s: step %d, sample %d, loss %s%s, %.1f MB, written under %s%s", found.path, m.position.step,
+    PrintLine(absl::StrFormat("%s: step %d, sample %d, %s%s, %.1f MB, written under %s%s", found.path, m.position.step,
                               m.position.sample, loss, test, static_cast<double>(found.bytes()) / 1e6, m.plan,
                               flags.action == "verify" ? ": good" : ""));
   }

@@ -221,12 +221,14 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::Veri
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFromNewest(const std::string& folder,
                                                                     engine::LoadedProgram& loaded) {
-  ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder));
+  absl::StatusOr<std::vector<int64_t>> found = engine::CheckpointSteps(folder);
+  if (!found.ok()) return engine::WithContext(found.status(), "--resume");
+  std::vector<int64_t> steps = *std::move(found);
   const bool own = saves() && IsSameFolder(folder, folder_->path());
   if (steps.empty() && own) return engine::RunPosition{};
   std::reverse(steps.begin(), steps.end());
   if (own) TryLastWhatReadersDiedOf(*folder_, steps);
-  absl::Status first = absl::NotFoundError(absl::StrFormat("%s: expected a checkpoint, found none", folder));
+  absl::Status first = absl::NotFoundError(absl::StrFormat("--resume: expected a checkpoint in %s, found none", folder));
   std::vector<int64_t> damaged;
   for (int64_t step : steps) {
     std::optional<engine::ReadingMark> mark;

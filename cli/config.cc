@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "cli/config_items.h"
 #include "cli/definitions.h"
+#include "cli/spellings.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 #include "program/nearest_name.h"
@@ -80,7 +81,7 @@ void AppendWords(const ConfigItem& item, bool may_stand_alone, std::vector<std::
 // The sub-commands that read flags from a file, each with its flags.
 class ConfiguredCommands {
  public:
-  explicit ConfiguredCommands(const CLI::App& app) {
+  explicit ConfiguredCommands(const CLI::App& app) : app_(app) {
     for (const CLI::App* command : app.get_subcommands({})) {
       if (command->get_option_no_throw(kFlag) == nullptr) continue;
       names_.push_back(command->get_name());
@@ -100,16 +101,26 @@ class ConfiguredCommands {
                               ? absl::c_any_of(names_, [&](const std::string& name) { return Has(name, item.name); })
                               : Has(item.section, item.name);
     if (is_known) return absl::OkStatus();
-    const auto of_command = flags_.find(item.section.empty() ? command : item.section);
-    const std::vector<std::string> meant =
-        of_command == flags_.end() ? std::vector<std::string>()
-                                   : std::vector<std::string>(of_command->second.begin(), of_command->second.end());
     return absl::InvalidArgumentError(absl::StrFormat("%s: expected the names of flags%s, found \"%s\"%s", item.Place(),
                                                       item.section.empty() ? "" : absl::StrCat(" of ", item.section),
-                                                      item.name, program::DidYouMean("; ", item.name, meant)));
+                                                      item.name, Advice(item, command)));
   }
 
  private:
+  // What to write instead: what another program's key means to `command`, or to one of the others, else the nearest name.
+  std::string Advice(const ConfigItem& item, const std::string& command) const {
+    std::vector<std::string> asked = {item.section.empty() ? command : item.section};
+    if (item.section.empty()) asked.insert(asked.end(), names_.begin(), names_.end());
+    for (const std::string& name : asked) {
+      const std::string advice = AdviceOnKey(name, item.name, absl::StrJoin(item.values, ","), app_);
+      if (!advice.empty()) return absl::StrCat("; ", advice);
+    }
+    const auto known = flags_.find(asked.front());
+    if (known == flags_.end()) return "";
+    return program::DidYouMean("; ", item.name, {known->second.begin(), known->second.end()});
+  }
+
+  const CLI::App& app_;
   std::vector<std::string> names_;
   std::map<std::string, std::set<std::string>> flags_;
 };
@@ -117,6 +128,14 @@ class ConfiguredCommands {
 bool IsSwitch(const CLI::App& command, const std::string& flag) {
   const CLI::Option* const option = command.get_option_no_throw("--" + flag);
   return option != nullptr && option->get_expected_max() == 0;
+}
+
+// Checks that a value of ours has not another name here, which the command line would read, or answer.
+absl::Status CheckValue(const ConfigItem& item, const std::string& command, const CLI::App& app) {
+  const std::string value = absl::StrJoin(item.values, ","), advice = AdviceOnKey(command, item.name, value, app);
+  if (advice.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected a value of --%s, found \"%s\"; %s", item.Place(), item.name, value, advice));
 }
 
 // Whether a switch is on; InvalidArgument where the file gives it another value than true or false.
@@ -171,6 +190,7 @@ absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::
       if (!is_on) continue;
     }
     if (Has(words, flag) || Has(words, InPlaceOf(flag))) continue;
+    RETURN_IF_ERROR(CheckValue(item, name, app));
     AppendWords(item, MayStandAlone(app, words, flag), more.words);
     more.places[flag] = item.Place();
   }
@@ -188,7 +208,9 @@ absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words
   }
   ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(file, kMostBytes));
   ASSIGN_OR_RETURN(ConfiguredWords more, ConfigWords(text, file, words, app));
-  more.words.insert(more.words.begin(), words.begin(), words.end());
+  const auto arguments = absl::c_find(words, "--");
+  more.words.insert(more.words.begin(), words.begin(), arguments);
+  more.words.insert(more.words.end(), arguments, words.end());
   return more;
 }
 

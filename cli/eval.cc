@@ -66,7 +66,7 @@ void SayNotes(const Flags& flags, const Test& test) {
 
 absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags));
   ASSIGN_OR_RETURN(const Test test, OpenTest(flags));
   const Session& session = test.session;
   ASSIGN_OR_RETURN(program::Program program,

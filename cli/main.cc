@@ -118,8 +118,9 @@ int Report(const absl::Status& status, const Outcome& outcome) {
 // An error that begins with a flag of a --config file is one of the file.
 absl::Status WithPlace(const absl::Status& status, const colonnade::cli::ConfiguredWords& line) {
   const std::string place = line.PlaceOf(status.message());
-  if (place.empty() || !absl::IsFailedPrecondition(status)) return status;
-  return absl::InvalidArgumentError(absl::StrCat(place, ": ", status.message()));
+  if (place.empty()) return status;
+  const absl::StatusCode code = absl::IsFailedPrecondition(status) ? absl::StatusCode::kInvalidArgument : status.code();
+  return absl::Status(code, absl::StrCat(place, ": ", status.message()));
 }
 
 // What the records and reports of these sub-commands hold of the command line.

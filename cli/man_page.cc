@@ -144,12 +144,15 @@ constexpr ExitCode kExitCodes[] = {
     {"65", "a file has the wrong contents"},
     {"66", "a file is missing"},
     {"69", "there is no such backend here"},
-    {"74", "a file cannot be read or written"},
+    {"74", "a file cannot be read or written, or the standard output not be written"},
     {"75", "stopped by SIGTERM, SIGHUP or SIGUSR1, and --resume goes on where it ended: run it again"},
     {"129, 138, 143",
      "ended by SIGHUP, SIGUSR1 or SIGTERM where there is nothing to resume. Before the first step, as while data are read "
      "or a plan is searched, a signal ends train, eval and predict at once"},
     {"130", "interrupted"},
+    {"141",
+     "ended by SIGPIPE, since what reads the standard output has gone, as head does; train and eval go on to their end, and "
+     "end with 74 if they had more to print"},
 };
 
 std::string ExitStatus() {

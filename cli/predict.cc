@@ -153,7 +153,7 @@ absl::Status CheckAllRead(const Question& question, size_t answers) {
 
 absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(const engine::MappedWeights weights, engine::MapWeights(flags.init));
+  ASSIGN_OR_RETURN(const engine::MappedWeights weights, OpenWeights(flags));
   Question question;
   RETURN_IF_ERROR(Open(flags, question));
   const Session& session = question.session;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/config_items.h"
 #include "cli/definitions.h"
 #include "program/status_macros.h"
 
@@ -187,7 +188,8 @@ class SpellingReader {
   SpellingReader(const std::vector<std::string>& words, const CLI::App& command) : words_(words), command_(command) {}
 
   absl::StatusOr<OurWords> Read() && {
-    while (next_ < words_.size()) RETURN_IF_ERROR(ReadWord());
+    while (next_ < words_.size() && words_[next_] != "--") RETURN_IF_ERROR(ReadWord());
+    while (next_ < words_.size()) Keep();
     return std::move(read_);
   }
 
@@ -324,6 +326,18 @@ class SpellingReader {
   OurWords read_;
 };
 
+std::string BehindColon(absl::string_view message) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(message, absl::MaxSplits(": ", 1));
+  return parts.second;
+}
+
+// A flag as a file says it: its name, and its value where that is not the one given.
+std::string AsKey(absl::string_view flag, absl::string_view given) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(flag.substr(2), absl::MaxSplits('=', 1));
+  if (parts.second == given || parts.second.empty()) return absl::StrFormat("\"%s\"", parts.first);
+  return absl::StrFormat("%s = %s", parts.first, TomlOf(std::string(parts.second), /*is_number=*/true));
+}
+
 }  // namespace
 
 absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const CLI::App& app) {
@@ -347,6 +361,16 @@ absl::StatusOr<OurWords> InOurWords(const std::vector<std::string>& words, const
   ASSIGN_OR_RETURN(OurWords read, SpellingReader(ours, *meant).Read());
   read.notes.insert(read.notes.begin(), notes.begin(), notes.end());
   return read;
+}
+
+std::string AdviceOnKey(const std::string& command, const std::string& key, const std::string& value, const CLI::App& app) {
+  const std::string given = absl::StrCat("--", key, "=", value);
+  const absl::StatusOr<OurWords> read = InOurWords({command, given}, app);
+  if (!read.ok()) return BehindColon(read.status().message());
+  if (read->words == std::vector<std::string>{command, given}) return "";
+  std::vector<std::string> ours;
+  for (size_t w = 1; w < read->words.size(); ++w) ours.push_back(AsKey(read->words[w], value));
+  return absl::StrFormat("did you mean %s?", absl::StrJoin(ours, " and "));
 }
 
 std::vector<std::pair<std::string, std::string>> AllSpellings() {

@@ -115,9 +115,9 @@ void SayFit(const std::vector<std::string>& names, double step_sec_before, const
 absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<tools::MeasuredStep>& steps, Table& table) {
   if (names.empty()) return absl::OkStatus();
   if (steps.size() != names.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("fit: expected rows that machine %s has devices for and whose network and batch split so, found %s",
-                        table.machine.Title(), absl::StrJoin(names, ", ")));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--fit: expected rows that machine %s has devices for and whose network and batch split so, found %s",
+        table.machine.Title(), absl::StrJoin(names, ", ")));
   }
   const double before = table.machine.step_sec.value;
   ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));

@@ -42,7 +42,7 @@ namespace {
 // Returns the steps of the whole run, from its beginning or from where it goes on.
 absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& start = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
-    return absl::FailedPreconditionError("expected --steps or --epochs, found both");
+    return absl::FailedPreconditionError("--steps: expected this or --epochs, found both");
   }
   if (flags.steps > 0) return flags.steps;
   const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - start.sample, 0);

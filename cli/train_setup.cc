@@ -87,7 +87,7 @@ void PrintAllSkipped(const Streams& streams) {
 
 absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
   if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, engine::MapWeights(flags.init));
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags));
   engine::StateCopy initial;
   if (flags.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));

@@ -1,12 +1,45 @@
 #include "cli/trained_weights.h"
 
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "cli/devices.h"
 #include "cli/network.h"
+#include "engine/checkpoint.h"
+#include "engine/checkpoint_folder.h"
 #include "engine/state.h"
 #include "program/status_macros.h"
 
 namespace colonnade::cli {
+namespace {
+
+std::string AdviceOnFolder(absl::string_view init) {
+  const std::string folder(absl::StripSuffix(init, "/")), weights = engine::FileNameOf(engine::StateKind::kValue);
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(folder) / engine::kManifestName, ignored)) {
+    return absl::StrFormat("; --init=%s/%s takes the weights of this checkpoint", folder, weights);
+  }
+  const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(folder);
+  if (!steps.ok() || steps->empty()) return "";
+  return absl::StrFormat("; --init=%s/%s takes the weights of its newest checkpoint",
+                         engine::CheckpointPath(folder, steps->back()), weights);
+}
+
+}  // namespace
+
+absl::StatusOr<engine::MappedWeights> OpenWeights(const Flags& flags) {
+  absl::StatusOr<engine::MappedWeights> weights = engine::MapWeights(flags.init);
+  if (weights.ok()) return weights;
+  const std::string advice = AdviceOnFolder(flags.init);
+  return absl::Status(weights.status().code(), absl::StrCat(weights.status().message(), advice));
+}
 
 absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded) {
   const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);

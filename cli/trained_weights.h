@@ -14,6 +14,9 @@
 
 namespace colonnade::cli {
 
+// Opens the weights of --init. Where that is a checkpoint, or a folder of them, the error says which file has its weights.
+absl::StatusOr<engine::MappedWeights> OpenWeights(const Flags& flags);
+
 // Writes the weights of --init; an error names that file and says what may help.
 absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded);
 

@@ -1,7 +1,9 @@
 #include "cli/usage.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <regex>
+#include <system_error>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -12,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/definitions.h"
+#include "models/models.h"
 #include "program/nearest_name.h"
 
 namespace colonnade::cli {
@@ -49,6 +52,33 @@ std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>
     return absl::StrCat(words[0], ": ", UnknownCommand(words[1], commands));
   }
   return absl::StrFormat("%s: expected one of %s behind it", words[0], absl::StrJoin(commands, ", "));
+}
+
+// What makes a file of a word that was taken for a flag; empty where the sub-command takes none, or none is called so.
+std::string HowItIsAFile(const std::string& word, const CLI::App& command) {
+  std::error_code ignored;
+  const bool takes_files =
+      absl::c_any_of(command.get_options(), [](const CLI::Option* option) { return option->get_positional(); });
+  if (!takes_files || !std::filesystem::exists(word, ignored)) return "";
+  return absl::StrFormat("; for the file of that name write ./%s, or -- before it", word);
+}
+
+// The flag that was left out before a word: "--model=lenet" of "lenet" and "model=lenet"; empty if there is none.
+std::string WithItsFlag(const std::string& word, const CLI::App& command) {
+  const CLI::Option* const of_word = command.get_option_no_throw("--" + word.substr(0, word.find('=')));
+  if (of_word != nullptr && absl::StrContains(word, '=')) return "--" + word;
+  const CLI::Option* const model = command.get_option_no_throw("--model");
+  const bool lacks_model = model != nullptr && model->count() == 0;
+  return lacks_model && models::FindModel(word).ok() ? "--model=" + word : "";
+}
+
+// Returns what is wrong with a command line that lacks something, and of which nothing takes the words `left`: those.
+std::string UnexpectedBeside(const std::string& lack, const std::vector<std::string>& left, const CLI::App& command) {
+  const auto flag = absl::c_find_if(left, [](const std::string& word) { return absl::StartsWith(word, "-"); });
+  if (flag != left.end()) return absl::StrCat("unknown flag ", *flag, HowItIsAFile(*flag, command));
+  const std::string meant = WithItsFlag(left[0], command);
+  return absl::StrFormat("%s: expected a flag, found a word; %s", left[0],
+                         meant.empty() ? lack : absl::StrFormat("did you mean %s?", meant));
 }
 
 // Returns what is wrong with words of the command line that nothing takes, of which CLI11 lists all, the last one first.
@@ -144,6 +174,10 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
       return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", *command,
                              words[0]);
     }
+  }
+  if (meant != nullptr && error.get_name() == "RequiredError" && meant->remaining_size() > 0) {
+    message = UnexpectedBeside(message, meant->remaining(), *meant);
+    if (!absl::StartsWith(message, "unknown flag ")) return message;
   }
   if (meant != nullptr) {
     for (const CLI::Option* option : meant->get_options()) known.push_back(option->get_name());

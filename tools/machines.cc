@@ -82,7 +82,8 @@ std::vector<KernelChoice> TimedKernelChoices() {
 std::string LocalMachinePath(const KernelChoice& choice) {
   const KernelChoice usual;
   const std::string folder = data::UserCacheFolder();
-  return absl::StrCat(folder.empty() ? "./.cache/colonnade" : folder, "/machine",  //
+  if (folder.empty()) return "";
+  return absl::StrCat(folder, "/machine",  //
                       choice.kernels == usual.kernels ? "" : absl::StrCat("-", choice.kernels),
                       choice.precision == usual.precision ? "" : absl::StrCat("-", choice.precision), ".json");
 }

@@ -27,7 +27,8 @@ struct KernelChoice {
 std::vector<KernelChoice> TimedKernelChoices();
 
 // Returns where `calibrate` writes the profile of this machine with such kernels: in $XDG_CACHE_HOME or $HOME/.cache,
-// colonnade/machine.json for the usual ones, else a name with what differs, as machine-winograd-bf16.json.
+// colonnade/machine.json for the usual ones, else a name with what differs, as machine-winograd-bf16.json. Empty where
+// neither variable is set.
 std::string LocalMachinePath(const KernelChoice& choice = {});
 
 // Returns the command that writes that profile; for kernels that `calibrate` does not time, the command for the usual ones.

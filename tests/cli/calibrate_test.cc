@@ -194,6 +194,24 @@ TEST_F(Calibrate, WithoutDataNothingIsSaidOfTheInput) {
   EXPECT_GT(sum, 0);
 }
 
+TEST_F(Calibrate, SaysWhyItHasNowhereToWrite) {
+  const auto at_home = [&](const char* home) {
+    return Wait(Start("calibrate", [home] {
+      ::unsetenv("XDG_CACHE_HOME");
+      home != nullptr ? ::setenv("HOME", home, 1) : ::unsetenv("HOME");
+    }));
+  };
+  const Result none = at_home(nullptr);
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("--out: expected where to write the profile, since HOME is not set"));
+  Write("file", "");
+  const std::string file = In("file");
+  const Result refused = at_home(file.c_str());
+  EXPECT_EQ(refused.code, 74) << refused.err;
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr(absl::StrCat("cannot make folder ", file, ": File exists")), HasSubstr("--out=FILE")));
+}
+
 TEST_F(Calibrate, RefusesDataThatItCannotReadBeforeItMeasures) {
   const std::string command = absl::StrCat("calibrate --model=two_column --devices=2 --out=", In("m.json"));
   const Result r = Run(command + " --data=no/such/folder");

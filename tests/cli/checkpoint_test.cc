@@ -257,11 +257,21 @@ TEST(RoomNote, IsThereWhereNotAllThatMayBeAddedFit) {
   EXPECT_EQ(RoomNote(0, 0, 5), "");
 }
 
+TEST_F(Checkpointed, WhereFoldersAreNamedForWeightsTheFileIsSaid) {
+  TrainSteps(2);
+  const std::string eval = "eval --model=two_column --data=digits --width=0.25 --init=";
+  ExpectError(absl::StrCat(eval, At(1)), 65, {absl::StrCat("--init=", At(1), "/weights.safetensors takes")});
+  ExpectError(absl::StrCat("train --model=two_column --data=digits --width=0.25 --init=", Run1(), "/"), 65,
+              {absl::StrCat("--init=", At(2), "/weights.safetensors takes the weights of its newest checkpoint")});
+  EXPECT_EQ(Run(absl::StrCat(eval, At(2), "/weights.safetensors")).code, 0);
+}
+
 TEST_F(Checkpointed, ShowVerifyAndExport) {
   TrainSteps(3);
   const Result show = Run(absl::StrCat("checkpoint show ", Run1()));
   EXPECT_EQ(show.code, 0) << show.err;
-  EXPECT_THAT(show.out, HasSubstr(absl::StrCat(At(3), ": step 3, sample 192, loss ")));
+  EXPECT_THAT(show.out, HasSubstr(absl::StrCat(At(3), ": step 3, sample 192, mean loss ")));
+  EXPECT_THAT(show.out, HasSubstr(" since the checkpoint before, "));
   EXPECT_THAT(show.out, HasSubstr("written under single on 1 device"));
   const json all = json::parse(Run(absl::StrCat("checkpoint verify --json ", Run1())).out)["checkpoints"];
   ASSERT_EQ(all.size(), 3u);

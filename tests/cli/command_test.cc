@@ -282,7 +282,7 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   EXPECT_THAT(Run("bench step --model=two_column --steps=0").err, testing::Not(HasSubstr("did you mean")));
   EXPECT_THAT(Run(absl::StrCat(kTrain, "--channels=3")).err, testing::EndsWith("has [1,8,8]; leave out --channels\n"));
   ExpectError(absl::StrCat(kTrain, "--steps=0"), 2, {"--steps"});
-  ExpectError(absl::StrCat(kTrain, "--steps=2 --epochs=2"), 2, {"--steps or --epochs"});
+  ExpectError(absl::StrCat(kTrain, "--steps=2 --epochs=2"), 2, {"--steps: expected this or --epochs, found both"});
   ExpectError(absl::StrCat(kTrain, "--batch=66 --devices=4 --plan=data"), 2, {"66", "64 or 68"});
   ExpectError(absl::StrCat(kTrain, "--devices=3 --plan=hybrid"), 2, {"2 columns", "3 devices"});
   ExpectError(absl::StrCat(kTrain, "--devices=7 --plan=model"), 2, {"split nothing"});
@@ -299,6 +299,14 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError(absl::StrCat(kTrain, "--classes=5"), 2, {"5 classes", "--classes=10"});
   ExpectError(absl::StrCat(kTrain, "--plan=data --devices=4 --columns=2"), 2, {"--columns", "expected 1", "found 2"});
   ExpectError("train --model=lenet --data=digits", 2, {"conv3", "[1,8,8]"});
+}
+
+TEST_F(Command, AWordThatNothingTakesIsNamedWhereAFlagIsMissing) {
+  const std::string expected = ": expected a flag, found a word; ";
+  ExpectError("train two_column", 2, {absl::StrCat("two_column", expected, "did you mean --model=two_column?; --help")});
+  ExpectError("train model=x", 2, {absl::StrCat("model=x", expected, "did you mean --model=x?; --help")});
+  ExpectError("train --data=digits x", 2, {absl::StrCat("x", expected, "--model is required")});
+  ExpectError("train --divices=2", 2, {"unknown flag --divices=2; did you mean \"--devices\"?"});
 }
 
 TEST_F(Command, AMistypedSubCommandIs2BesideHelpToo) {

@@ -106,6 +106,37 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   ExpectError(absl::StrCat("train ", Flag()), 2, {"--model is required"});
 }
 
+TEST_F(Config, FlagsThatDoNotGoTogetherAreOfTheFile) {
+  const std::string narrow = "model = \"two_column\"\ndata = \"digits\"\n";
+  Write("run.toml", narrow + "steps = 3\nepochs = 3\n");
+  ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 3: --steps: expected this or --epochs, found both"});
+  Write("run.toml", narrow + "resume = 5\n");
+  ExpectError(absl::StrCat("train ", Flag()), 66,
+              {"run.toml: line 3: --resume: cannot read 5: expected a folder of checkpoints"});
+  std::filesystem::create_directory(In("empty"));
+  Write("run.toml", absl::StrCat(narrow, "resume = \"", In("empty"), "\"\n"));
+  ExpectError(absl::StrCat("train ", Flag()), 66, {"run.toml: line 3: --resume: expected a checkpoint in ", In("empty")});
+}
+
+TEST_F(Config, WhatOtherProgramsCallItIsAnsweredWithOurs) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"batch-size = 4", "found \"batch-size\"; did you mean \"batch\"?"},
+      {"learning_rate = 0.1", "did you mean \"lr\"?"},
+      {"num-workers = 4", "did you mean \"data-threads\"?"},
+      {"lr_policy = \"poly\"", "did you mean \"lr-policy\"?"},
+      {"bf16 = true", "did you mean dtype = \"bf16\"?"},
+      {"gpus = 2", "did you mean \"devices\" and backend = \"cuda\"?"},
+      {"pin-memory = true", "found \"pin-memory\"; batches are always pinned"},
+      {"dtype = \"bfloat16\"", "--dtype, found \"bfloat16\"; did you mean dtype = \"bf16\"?"},
+      {"optimizer = \"adam\"", "--optimizer, found \"adam\"; --optimizer=adamw --weight-decay=0 is Adam"}};
+  for (const auto& [line, answer] : cases) {
+    Write("run.toml", absl::StrCat("model = \"two_column\"\n", line, "\n"));
+    ExpectError(absl::StrCat("train ", Flag()), 65, {"run.toml: line 2: expected ", answer});
+  }
+  Write("run.toml", "num-epochs = 2\n");
+  ExpectError(absl::StrCat("plan ", Flag()), 65, {"did you mean \"epochs\"?"});
+}
+
 TEST_F(Config, ANameThatIsUnknownIsOneOfTheFile) {
   Write("run.toml", "model = \"lenet\"\nplan = \"dta\"\nmachine = \"titn\"\n");
   ExpectError(absl::StrCat("train --data=synthetic --machine=local ", Flag()), 65,

@@ -138,7 +138,7 @@ TEST_F(LearningRateFlags, ARunThatIsCutInTwoHasTheRatesOfTheWhole) {
   ASSERT_EQ(rest.size(), 5u);
   EXPECT_EQ(rest.back(), whole.back());
   ExpectError(Train(absl::StrCat("--lr-policy=onecycle --lr=0.1 --epochs=1 --resume=", In("run/step-000000003"))), 2,
-              {"--steps or --epochs"});
+              {"--steps: expected this or --epochs"});
   ExpectError(
       absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=9 --lr-policy=onecycle --lr=0.1 --resume=",
                    In("run/step-000000003")),

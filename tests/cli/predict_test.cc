@@ -1,5 +1,7 @@
 // predict: what saved weights take image files for.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -20,6 +22,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class Predict : public Command {
  protected:
@@ -166,6 +169,22 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   ExpectError(OnDigits(In("nowhere.png")), 66, {In("nowhere.png"), "expected an image file or a folder"});
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
   ExpectError(OnDigits(""), 2, {"IMAGE"});
+}
+
+TEST_F(Predict, AnImageWhoseNameBeginsWithADashStandsBehindTwo) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  const auto in_digits = [&](const std::string& words) {
+    return Wait(Start(OnDigits(words), [&] { (void)!::chdir(In("digits").c_str()); }));
+  };
+  std::filesystem::rename(In("digits/0000.png"), In("digits/-d.png"));
+  const Result refused = in_digits("-d.png");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("unknown flag -d.png; for the file of that name write ./-d.png, or -- before it"));
+  EXPECT_THAT(in_digits("./-d.png").out, StartsWith("./-d.png: "));
+  Write("run.toml", "batch = 1\n");
+  EXPECT_THAT(in_digits(absl::StrCat("--config=", In("run.toml"), " -- -d.png")).out, StartsWith("-d.png: "));
+  EXPECT_THAT(in_digits("-n.png").err, HasSubstr("unknown flag -n.png; --help"));
 }
 
 // Under a plan and a batch that have it among the last, too; --bad-sample is of the training set.

@@ -138,6 +138,21 @@ TEST_F(Stop, WhoNoLongerReadsWhatIsSaidEndsNoTraining) {
   EXPECT_TRUE(std::filesystem::exists(In("w")));
 }
 
+TEST_F(Stop, WhoNoLongerReadsTheResultsEndsAllButATraining) {
+  const auto unread = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) std::_Exit(97);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  };
+  EXPECT_EQ(Wait(Start("models", unread)).code, 128 + SIGPIPE);
+  const Result train =
+      Wait(Start(absl::StrCat("train --model=two_column --data=digits --steps=3 --save=", In("w")), unread));
+  EXPECT_EQ(train.code, 74);
+  EXPECT_TRUE(std::filesystem::exists(In("w")));
+}
+
 TEST_F(Stop, NothingThatIsPrintedGoesIntoFilesWhereStreamsAreClosed) {
   for (const std::vector<int>& closed : std::vector<std::vector<int>>{{0, 2}, {0, 1}, {0, 1, 2}}) {
     const bool has_output = std::find(closed.begin(), closed.end(), STDOUT_FILENO) == closed.end();
