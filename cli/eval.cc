@@ -56,7 +56,7 @@ void PrintTest(const Flags& flags, const std::string& model, const engine::EvalR
 
 // What is no error but may not be what was meant.
 void SayNotes(const Flags& flags, const Test& test) {
-  NoteFewerClasses(flags, test.session.graph, *test.samples);
+  NoteFewerClasses(flags, test.session.graph, test.samples->classes(), /*advises=*/false);
   if (flags.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
                       flags.batch, test.samples->size()));

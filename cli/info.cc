@@ -278,7 +278,7 @@ Json CudaJson(const Facts& facts) {
 Json ProfileJson(const ProfileFacts& profile) {
   return {{"kernels", profile.of.kernels},
           {"dtype", profile.of.precision},
-          {"path", profile.path},
+          {"path", OrNull(profile.path)},
           {"age_s", profile.age.has_value() ? Json(absl::ToInt64Seconds(*profile.age)) : Json()},
           {"description", OrNull(profile.description)},
           {"error", OrNull(std::string(profile.status.message()))}};

@@ -33,7 +33,7 @@ void PrintTable(const std::vector<Column>& columns, const std::vector<std::vecto
   std::vector<size_t> widths;
   for (size_t c = 0; c < columns.size(); ++c) {
     widths.push_back(columns[c].title.size());
-    for (const std::vector<std::string>& row : rows) widths[c] = std::max(widths[c], row[c].size());
+    for (const std::vector<std::string>& row : rows) widths[c] = std::max(widths[c], WidthOf(Printable(row[c])));
   }
   const auto print = [&](auto cell_of) {
     std::vector<std::string> cells;

@@ -199,12 +199,11 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
                                                        classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
 }
 
-void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, const data::SampleSet& samples) {
-  const int64_t classes = data::LabelledClasses(samples);
+void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises) {
   if (classes >= graph.classes()) return;
   const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
   Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", graph.classes(), classes,
-                      is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
+                      advises && is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
 }
 
 }  // namespace colonnade::cli

@@ -27,8 +27,8 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message);
 // classes apart.
 absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples);
 
-// Says so where the network tells more classes apart than the data have.
-void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, const data::SampleSet& samples);
+// Says so where the network tells more classes apart than the `classes` of the data; `advises` how to make one of as many.
+void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises);
 
 }  // namespace colonnade::cli
 

@@ -138,12 +138,13 @@ nlohmann::ordered_json AnswersJson(const std::vector<Answer>& answers, const Que
   return all;
 }
 
-// Of those that there are answers to.
-absl::Status CheckAllRead(const Question& question, size_t answers) {
+// Of those that there are answers to; all are, unless a signal came.
+absl::Status CheckAllRead(const Question& question, size_t answers, bool was_stopped) {
   const std::map<int64_t, absl::Status>& unreadable = question.unreadable;
   const auto end = unreadable.lower_bound(static_cast<int64_t>(answers));
   if (unreadable.begin() == end) return absl::OkStatus();
   for (auto it = unreadable.begin(); it != end; ++it) Warn(it->second.message());
+  if (was_stopped) return absl::OkStatus();
   return absl::Status(unreadable.begin()->second.code(), absl::StrFormat("%d of %d images could not be read; the first: %s",
                                                                          std::distance(unreadable.begin(), end), answers,
                                                                          unreadable.begin()->second.message()));
@@ -171,7 +172,7 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
   } else {
     PrintAnswers(answers, *question.images);
   }
-  return CheckAllRead(question, answers.size());
+  return CheckAllRead(question, answers.size(), outcome.interrupted);
 }
 
 }  // namespace colonnade::cli

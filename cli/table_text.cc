@@ -91,7 +91,7 @@ std::string ErrorText(const TableRow& row) {
 void PrintTable(const Table& table) {
   PrintLine(TitleOf(table));
   size_t width = kLabelWidth;
-  for (const TableRow& r : table.rows) width = std::max(width, r.row.label.size());
+  for (const TableRow& r : table.rows) width = std::max(width, WidthOf(Printable(r.row.label)));
   const char* const source = table.is_papers ? "paper" : "published";
   PrintLine(
       absl::StrFormat("%s %10s %11s %18s %8s %-20s %9s", PadRight("", width), "", "", "", "", "      speed-up", "step"));

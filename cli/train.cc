@@ -305,7 +305,7 @@ class Training {
   void SayNotes() const {
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
-    NoteFewerClasses(flags_, run_.session.graph, *streams_.train_samples);
+    NoteFewerClasses(flags_, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
     if (!checkpointing_->resumed()) return;
     if (!flags_.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");

@@ -77,7 +77,7 @@ std::string UnexpectedBeside(const std::string& lack, const std::vector<std::str
   const auto flag = absl::c_find_if(left, [](const std::string& word) { return absl::StartsWith(word, "-"); });
   if (flag != left.end()) return absl::StrCat("unknown flag ", *flag, HowItIsAFile(*flag, command));
   const std::string meant = WithItsFlag(left[0], command);
-  return absl::StrFormat("%s: expected a flag, found a word; %s", left[0],
+  return absl::StrFormat("%s: expected a flag, found a word; %s", left[0].empty() ? "\"\"" : left[0],
                          meant.empty() ? lack : absl::StrFormat("did you mean %s?", meant));
 }
 

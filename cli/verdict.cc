@@ -92,7 +92,7 @@ std::string CauseText(const MeasuredSteps& measured, const Verdict& v) {
     case Cause::kCompute:
       break;
   }
-  return "nothing but compute takes a tenth of a step";
+  return "nothing but compute takes a tenth of a step on every device";
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ Verdict Judge(const MeasuredSteps& measured, absl::Span<const double> work) {
   // A device that waits for a core is slow, and others wait for it: what is lost half by this is named by it.
   if (measured.core_waited >= std::max(verdict.lost / 2, kWorthNaming)) {
     verdict = {.cause = Cause::kCores,
-               .lost = std::min(measured.core_waited, 1.0),
+               .lost = measured.core_waited,
                .compute = verdict.compute,
                .communication = verdict.communication,
                .input = verdict.input,
@@ -236,7 +236,7 @@ std::optional<MeasuredSteps> FirstSteps::Measured() const {
   measured.input_waited = (last_.back().input_waited - last_.front().input_waited) / (last_.size() - 1);
   const absl::Duration row = last_.back().ended - row_began_;
   if (row > absl::ZeroDuration()) {
-    measured.core_waited = absl::FDivDuration(cpu::LongestWait(waits_before_, cpu::CoreWaits()), row);
+    measured.core_waited = std::min(absl::FDivDuration(cpu::LongestWait(waits_before_, cpu::CoreWaits()), row), 1.0);
   }
   const data::StageTimes stages = input_.Stages();
   if (stages.Working() > absl::ZeroDuration()) {

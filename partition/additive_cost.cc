@@ -54,8 +54,10 @@ void AdditiveCost::AddValue(int producer, std::vector<std::pair<int, size_t>> re
     if (scope.back() != node) scope.push_back(node);
   }
   AddTerm(std::move(scope));
-  ValueChoices value{
-      .producer = producer, .shape = graph_.OutputShape(LayerId{producer}, batch_), .readers = std::move(readers)};
+  ValueChoices value{.producer = producer,
+                     .has_gradient = HasGradient(graph_, LayerId{producer}, cost_),
+                     .shape = graph_.OutputShape(LayerId{producer}, batch_),
+                     .readers = std::move(readers)};
   value.needed.resize(value.readers.size());
   value.gradient_made.resize(value.readers.size());
   for (const StrategyOption& option : options_[producer]) {
@@ -121,7 +123,7 @@ double AdditiveCost::OfNode(int node, int option) const {
 
 double AdditiveCost::OfValue(ValueChoices& value, const Assignment& assignment) {
   const double forward = Forward(value, assignment);
-  return cost_.mode == program::Mode::kTrain ? forward + Backward(value, assignment) : forward;
+  return value.has_gradient ? forward + Backward(value, assignment) : forward;
 }
 
 double AdditiveCost::Forward(ValueChoices& value, const Assignment& assignment) {

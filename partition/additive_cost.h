@@ -40,6 +40,7 @@ class AdditiveCost {
   // costs are looked up.
   struct ValueChoices {
     int producer = 0;
+    bool has_gradient = false;
     program::Shape shape;
     std::vector<std::pair<int, size_t>> readers;          // node and which of its inputs
     std::vector<TensorPlacement> placements;              // all that there are

@@ -48,8 +48,7 @@ class Expander {
     ValueId metrics;               // of a loss, over the micro-batches so far
     std::vector<ValueId> outputs;  // y of each micro-batch so far
     bool has_gradient = false;     // of y
-    std::vector<bool> runs;        // by stage
-    std::vector<bool> inner_is_wanted;
+    WantedStages wanted;
     // Over the micro-batches so far: of parameters' gradients, and of inner tensors that update state.
     std::vector<ValueId> gradient_sums, inner_sums;
   };
@@ -143,23 +142,13 @@ class Expander {
     }
   }
 
-  // Finds what runs of a node that is needed: all stages of forward, and those of backward that make a gradient which is
-  // wanted, or what such a stage reads.
+  // Of a node that nobody needs nothing runs.
   void FindWanted(int i) {
     const layers::LayerStages& stages = StagesOf(i);
     NodeValues& values = nodes_[i];
-    values.runs.resize(stages.stages.size());
     values.inner.resize(stages.inner.size());
-    for (const layers::InnerSpec& inner : stages.inner) values.inner_is_wanted.push_back(inner.required);
-    for (size_t s = stages.stages.size(); s-- > 0 && is_needed_[i];) {
-      const Stage& stage = stages.stages[s];
-      bool runs = stage.pass == Pass::kForward;
-      for (Slot slot : stage.writes) runs = runs || IsWanted(i, slot);
-      values.runs[s] = runs;
-      for (Slot slot : stage.reads) {
-        if (runs && slot.kind == Slot::Kind::kInner) values.inner_is_wanted[slot.index] = true;
-      }
-    }
+    values.wanted = StagesWanted(stages, [&](Slot slot) { return IsWanted(i, slot); });
+    if (!is_needed_[i]) values.wanted.runs.assign(stages.stages.size(), false);
   }
 
   bool IsWanted(int i, Slot slot) const {
@@ -173,7 +162,7 @@ class Expander {
       case Slot::Kind::kState:
         return true;
       case Slot::Kind::kInner:
-        return nodes_[i].inner_is_wanted[slot.index];
+        return nodes_[i].wanted.inner[slot.index];
       case Slot::Kind::kOutput:
         break;
     }
@@ -183,7 +172,7 @@ class Expander {
   void RunPass(int i, Pass pass) {
     const std::vector<Stage>& stages = StagesOf(i).stages;
     for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
-      if (stages[s].pass != pass || !nodes_[i].runs[s]) continue;
+      if (stages[s].pass != pass || !nodes_[i].wanted.runs[s]) continue;
       if (!UpdatesState(stages[s]) || AddSums(i, stages[s])) Run(i, s, pass);
     }
   }

@@ -59,7 +59,8 @@ layers::EmittedOp Update(const Shape& parameter) {
           .flops = UpdateFlops(program::ElementCount(parameter))};
 }
 
-// Whether what a node makes has a gradient: it, or a node before it, has parameters that are trained.
+}  // namespace
+
 bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const CostFunctions& cost) {
   std::vector<layers::LayerId> todo = {id};
   std::set<int> seen;
@@ -74,29 +75,34 @@ bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const Cost
   return false;
 }
 
-}  // namespace
-
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
                                       const CostFunctions& cost) {
   ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch, cost.mode));
   LayerCost layer{.sharding = std::move(sharding)};
   const layers::LayerNode& node = graph.node(id);
-  const auto is_wanted = [&](layers::Slot slot) {
+  const layers::LayerStages& stages = layer.sharding.stages;
+  const auto is_input_wanted = [&](layers::Slot slot) {
+    return slot.index < static_cast<int>(node.inputs.size()) && HasGradient(graph, node.inputs[slot.index], cost);
+  };
+  const WantedStages wanted = StagesWanted(stages, [&](layers::Slot slot) {
     if (!slot.gradient) return true;
     if (slot.kind == layers::Slot::Kind::kParameter) return cost.Trains(node);
-    return slot.kind != layers::Slot::Kind::kInput || HasGradient(graph, node.inputs[slot.index], cost);
-  };
-  std::set<size_t> made;  // inner tensors
-  for (int s = 0; s < static_cast<int>(layer.sharding.stages.stages.size()); ++s) {
-    const layers::Stage& stage = layer.sharding.stages.stages[s];
-    if (stage.pass == program::Pass::kBackward && cost.mode == program::Mode::kEval) continue;
-    layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, s, is_wanted), cost);
-    for (layers::Slot slot : stage.writes) {
-      if (slot.kind == layers::Slot::Kind::kInner) made.insert(slot.index);
+    return slot.kind == layers::Slot::Kind::kInput && is_input_wanted(slot);
+  });
+  std::set<size_t> moved;  // inner tensors
+  for (size_t s = 0; s < stages.stages.size(); ++s) {
+    if (!wanted.runs[s]) continue;
+    // A stage that runs makes the gradients of frozen parameters and all of its sums too.
+    const auto is_made = [&](layers::Slot slot) {
+      return slot.kind != layers::Slot::Kind::kInput || !slot.gradient || is_input_wanted(slot);
+    };
+    layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, static_cast<int>(s), is_made), cost);
+    for (layers::Slot slot : stages.stages[s].writes) {
+      if (slot.kind == layers::Slot::Kind::kInner && wanted.inner[slot.index]) moved.insert(slot.index);
     }
   }
-  for (size_t v : made) {
+  for (size_t v : moved) {
     layer.transfer_sec += CostOfReshard(mesh, layer.sharding.inner_made[v], layer.sharding.inner_needed[v],
                                         layer.sharding.whole.inner[v], cost);
   }

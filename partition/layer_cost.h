@@ -42,6 +42,9 @@ struct LayerCost {
   double reduction_sec = 0;  // of the gradients of its parameters
 };
 
+// Whether what a node makes has a gradient: it, or a node before it, has parameters that are trained.
+bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const CostFunctions& cost);
+
 // Returns what a layer costs under one strategy per axis; InvalidArgument or FailedPrecondition where they are not legal.
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,

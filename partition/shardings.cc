@@ -120,6 +120,23 @@ const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
   return whole.output;
 }
 
+WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(Slot)> is_wanted) {
+  WantedStages wanted{.runs = std::vector<bool>(stages.stages.size())};
+  for (const layers::InnerSpec& inner : stages.inner) wanted.inner.push_back(inner.required);
+  for (size_t s = stages.stages.size(); s-- > 0;) {
+    const layers::Stage& stage = stages.stages[s];
+    bool runs = stage.pass == program::Pass::kForward;
+    for (Slot slot : stage.writes) {
+      runs = runs || (slot.kind == Slot::Kind::kInner ? wanted.inner[slot.index] : is_wanted(slot));
+    }
+    wanted.runs[s] = runs;
+    for (Slot slot : stage.reads) {
+      if (runs && slot.kind == Slot::Kind::kInner) wanted.inner[slot.index] = true;
+    }
+  }
+  return wanted;
+}
+
 std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeSharding& sharding, int stage,
                                                absl::FunctionRef<bool(Slot)> is_wanted) {
   const layers::Stage& of = sharding.stages.stages[stage];

@@ -32,6 +32,14 @@ const TensorPlacement& Needed(const NodeSharding& sharding, layers::Slot slot);
 // Returns the global extents of a slot.
 const program::Shape& ShapeOf(const layers::LayerShapes& whole, layers::Slot slot);
 
+// Which stages of a layer run, and which inner tensors they read or a layer always makes.
+struct WantedStages {
+  std::vector<bool> runs, inner;
+};
+// Returns them: all stages of forward, and those of backward that write what `is_wanted`, which is asked of all but inner
+// tensors, or an inner tensor that such a stage reads.
+WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(layers::Slot)> is_wanted);
+
 // Returns the ops of one stage at position 0, on operands that have shapes and no buffers; all that it writes is there but
 // what `is_wanted` refuses. A backward stage of which nothing is wanted does not run and has no ops.
 std::vector<layers::EmittedOp> EmitOnOneDevice(

@@ -105,7 +105,8 @@ std::string CalibrationOf(const KernelChoice& choice) {
   if (!IsTimed(choice)) return CalibrationOf(usual);
   return absl::StrCat("colonnade calibrate",
                       choice.kernels == usual.kernels ? "" : absl::StrCat(" --kernels=", choice.kernels),
-                      choice.precision == usual.precision ? "" : absl::StrCat(" --dtype=", choice.precision));
+                      choice.precision == usual.precision ? "" : absl::StrCat(" --dtype=", choice.precision),
+                      LocalMachinePath().empty() ? " --out=FILE" : "");
 }
 
 std::string KernelWarning(const engine::Machine& machine, const KernelChoice& choice) {

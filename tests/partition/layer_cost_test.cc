@@ -1,7 +1,9 @@
 // The additive costs that propose plans, in exact numbers: a compute task costs its flops, a transfer its bytes.
 #include "partition/layer_cost.h"
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -84,6 +86,33 @@ TEST(CostOfLayer, OfAFrozenLayerHasNoGradientsOfParametersAndNoUpdate) {
   EXPECT_EQ(last.reduction_sec, 0);
   EXPECT_EQ(both.compute_sec, product);
   EXPECT_EQ(of_fc2({"fc1"}).compute_sec, 2 * product + 6 * (24 + 4));
+}
+
+// A stage of backward that runs for what stands before makes the gradients of a frozen normalisation, too; where nothing
+// before it is trained, none runs.
+TEST(CostOfLayer, OfAFrozenNormalisationCountsBackwardWhereALayerBeforeItIsTrained) {
+  for (const bool by_sample : {false, true}) {
+    layers::GraphBuilder net("frozen");
+    auto x = net.Conv2d("conv", net.Input("images", {2, 4, 4}), {.out_channels = 4, .kernel = 3, .pad = 1});
+    x = by_sample ? net.LayerNorm("norm", x, {}) : net.BatchNorm("norm", x, {});
+    net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+    const layers::LayerGraph graph = Built(std::move(net));
+    const Mesh mesh = Mesh::ReplicasByColumns(2, 1);
+    const auto of_norm = [&](std::set<std::string> frozen) {
+      Costs costs;
+      CostFunctions functions = costs.Functions();
+      functions.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); };
+      functions.frozen_layers = std::move(frozen);
+      return *CostOfLayer(graph, layers::LayerId{2}, mesh, {kBatch, kReplicate}, 8, functions);
+    };
+    const LayerCost trained = of_norm({}), frozen = of_norm({"norm"}), prefix = of_norm({"conv", "norm"});
+    EXPECT_EQ(frozen.compute_sec, trained.compute_sec - trained.update_sec);
+    EXPECT_EQ(frozen.transfer_sec, trained.transfer_sec);
+    EXPECT_EQ(frozen.reduction_sec, 0);
+    EXPECT_LT(prefix.compute_sec, frozen.compute_sec / 2 + 1);
+    const double forward_sums = prefix.transfer_sec;  // those of backward do not move
+    EXPECT_EQ(trained.transfer_sec > forward_sums, !by_sample);
+  }
 }
 
 // Nobody wants a gradient before the first parameters: forward moves 8 x 16 elements, and there is no backward.
