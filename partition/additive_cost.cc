@@ -31,11 +31,12 @@ AdditiveCost::AdditiveCost(const LayerGraph& graph, const Mesh& mesh, int64_t gl
       cost_(cost),
       exposed_(exposed),
       terms_of_(graph.nodes.size()) {
+  const std::vector<bool> runs = NodesThatRun(graph, cost.mode);
   std::vector<std::vector<std::pair<int, size_t>>> readers(graph.nodes.size());
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
     AddTerm({node});
     const std::vector<LayerId>& inputs = graph.nodes[node].inputs;
-    for (size_t k = 0; k < inputs.size(); ++k) readers[inputs[k].value].push_back({node, k});
+    for (size_t k = 0; k < inputs.size() && runs[node]; ++k) readers[inputs[k].value].push_back({node, k});
   }
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
     const bool is_input = layers::IsInput(graph.nodes[node].layer);

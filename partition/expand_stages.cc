@@ -19,7 +19,7 @@ class Expander {
         graph_(lowering.graph),
         micro_batches_(static_cast<int>(lowering.options.micro_batches)),
         n_(lowering.options.samples_at_once()),
-        is_needed_(lowering.train() ? std::vector<bool>(graph_.nodes.size(), true) : graph_.ReachesLast()),
+        is_needed_(NodesThatRun(graph_, lowering.options.mode)),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}
 
@@ -348,7 +348,7 @@ class Expander {
   const layers::LayerGraph& graph_;
   const int micro_batches_;
   const int64_t n_;                    // samples of a micro-batch
-  const std::vector<bool> is_needed_;  // evaluation leaves auxiliary losses out, with what is there for them alone
+  const std::vector<bool> is_needed_;  // by node
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   std::vector<ValueId> labels_;                      // by micro-batch

@@ -80,6 +80,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
                                       const CostFunctions& cost) {
   ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch, cost.mode));
   LayerCost layer{.sharding = std::move(sharding)};
+  if (!NodesThatRun(graph, cost.mode)[id.value]) return layer;
   const layers::LayerNode& node = graph.node(id);
   const layers::LayerStages& stages = layer.sharding.stages;
   const auto is_input_wanted = [&](layers::Slot slot) {

@@ -120,6 +120,10 @@ const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
   return whole.output;
 }
 
+std::vector<bool> NodesThatRun(const layers::LayerGraph& graph, program::Mode mode) {
+  return mode == program::Mode::kTrain ? std::vector<bool>(graph.nodes.size(), true) : graph.ReachesLast();
+}
+
 WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(Slot)> is_wanted) {
   WantedStages wanted{.runs = std::vector<bool>(stages.stages.size())};
   for (const layers::InnerSpec& inner : stages.inner) wanted.inner.push_back(inner.required);

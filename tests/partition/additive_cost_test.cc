@@ -1,9 +1,11 @@
 // What the additive cost says of transfers, against the actions and the Program that lowering makes.
 #include "partition/additive_cost.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/lower.h"
@@ -52,7 +54,7 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
 
 // Of all reshardings that lowering puts between actions, but for a few numbers that every plan sums: labels and metrics.
 double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
-  LoweringCase c(graph, plan, {.global_batch = batch});
+  LoweringCase c(graph, plan, {.mode = cost.mode, .global_batch = batch, .update = {.frozen_layers = cost.frozen_layers}});
   for (auto* pass : {&ExpandStages, &AdvanceMasks, &ExpandShards, &InsertResharding}) {
     const absl::Status status = pass(c.lowering);
     EXPECT_TRUE(status.ok()) << status;
@@ -72,6 +74,19 @@ double TransfersOfActions(const layers::LayerGraph& graph, const Plan& plan, int
   return seconds;
 }
 
+// Most layers up to one, and some behind it.
+std::set<std::string> DrawFrozen(Random& random, const layers::LayerGraph& graph) {
+  std::set<std::string> frozen;
+  const size_t prefix = random() % graph.nodes.size();
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    if (!graph.nodes[node].parameters.empty() && random() % 8 < (node < prefix ? 7u : 2u)) {
+      frozen.insert(graph.nodes[node].name);
+    }
+  }
+  return frozen;
+}
+
+// Of a third in evaluation, of a third with frozen layers.
 TEST(AdditiveCost, TransfersAreThoseThatLoweringMakes) {
   Random random(21);
   const std::vector<std::vector<int64_t>> meshes = {{2, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 2}, {2, 3}};
@@ -85,9 +100,13 @@ TEST(AdditiveCost, TransfersAreThoseThatLoweringMakes) {
     for (const layers::LayerNode& node : network->graph.nodes) {
       for (layers::LayerId input : node.inputs) with_several_readers += ++readers[input.value] == 2 && input.value > 0;
     }
-    EXPECT_EQ(Transfers(network->graph, plan, 12, WeightedBytes()),
-              TransfersOfActions(network->graph, plan, 12, WeightedBytes()))
-        << "draw " << draw << ": " << PlanToJson(plan);
+    CostFunctions cost = WeightedBytes();
+    const layers::LayerGraph tested = layers::InEvaluation(network->graph);
+    cost.mode = draw % 3 == 0 ? program::Mode::kEval : program::Mode::kTrain;
+    if (draw % 3 == 1) cost.frozen_layers = DrawFrozen(random, network->graph);
+    const layers::LayerGraph& graph = draw % 3 == 0 ? tested : network->graph;
+    EXPECT_EQ(Transfers(graph, plan, 12, cost), TransfersOfActions(graph, plan, 12, cost))
+        << "draw " << draw << ": " << PlanToJson(plan) << "\nfrozen: " << absl::StrJoin(cost.frozen_layers, " ");
   }
   EXPECT_GT(with_several_readers, 50);
 }
