@@ -108,7 +108,7 @@ TEST(AdditiveCost, TransfersAreThoseThatLoweringMakes) {
     EXPECT_EQ(Transfers(graph, plan, 12, cost), TransfersOfActions(graph, plan, 12, cost))
         << "draw " << draw << ": " << PlanToJson(plan) << "\nfrozen: " << absl::StrJoin(cost.frozen_layers, " ");
   }
-  EXPECT_GT(with_several_readers, 50);
+  EXPECT_GT(with_several_readers, Draws(300) / 2);
 }
 
 // images [4,8,8] → conv → relu; conv2a and conv2b of relu [16,8,8] → add → fc → loss
