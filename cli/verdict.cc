@@ -142,12 +142,10 @@ Verdict Judge(const MeasuredSteps& measured, absl::Span<const double> work) {
   JudgeDevices(measured, work, shares, verdict);
   // A device that waits for a core is slow, and others wait for it: what is lost half by this is named by it.
   if (measured.core_waited >= std::max(verdict.lost / 2, kWorthNaming)) {
-    verdict = {.cause = Cause::kCores,
-               .lost = measured.core_waited,
-               .compute = verdict.compute,
-               .communication = verdict.communication,
-               .input = verdict.input,
-               .idle = verdict.idle};
+    verdict.cause = Cause::kCores;
+    verdict.lost = measured.core_waited;
+    verdict.device = -1;
+    verdict.times_as_long = 1;
   }
   return verdict;
 }
