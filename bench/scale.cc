@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "bench/command_line.h"
 #include "engine/simulator.h"
 #include "models/models.h"
@@ -18,7 +19,6 @@
 #include "partition/named_plans.h"
 #include "program/dag.h"
 #include "program/memory.h"
-#include "program/status_macros.h"
 #include "program/text.h"
 #include "program/verify.h"
 

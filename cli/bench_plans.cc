@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/bench.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
@@ -24,7 +25,6 @@
 #include "engine/statistics.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/bench.h"
 #include "cli/devices.h"
 #include "cli/output.h"
@@ -23,7 +24,6 @@
 #include "engine/statistics.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 #include "tools/calibration.h"
 #include "tools/measure.h"
 #include "tools/planning.h"

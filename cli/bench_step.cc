@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/bench.h"
 #include "cli/devices.h"
 #include "cli/output.h"
@@ -20,7 +21,6 @@
 #include "engine/io/file.h"
 #include "engine/statistics.h"
 #include "engine/trace.h"
-#include "program/status_macros.h"
 #include "tools/ceilings.h"
 #include "tools/measure.h"
 #include "tools/roofline.h"

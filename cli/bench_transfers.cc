@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/bench.h"
 #include "cli/build_facts.h"
 #include "cli/devices.h"
@@ -13,7 +14,6 @@
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
-#include "program/status_macros.h"
 #include "tools/transfers.h"
 
 namespace colonnade::cli {

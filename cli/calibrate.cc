@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cli/calibration_time.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
@@ -17,8 +19,6 @@
 #include "cli/session.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/network_file.h"
@@ -109,9 +109,9 @@ absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples
   std::vector<Arrival> arrivals;
   const auto copy = [&](const data::Batch& batch) {
     step.resize(batch.pixels.size());
-    const absl::Time begin = program::SteadyNow();
+    const absl::Time begin = base::SteadyNow();
     std::copy(batch.pixels.begin(), batch.pixels.end(), step.begin());
-    copying += program::SteadyNow() - begin;
+    copying += base::SteadyNow() - begin;
     const int64_t before = arrivals.empty() ? 0 : arrivals.back().images;
     arrivals.push_back({begin, before + static_cast<int64_t>(batch.samples.size())});
   };
@@ -166,16 +166,16 @@ CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, con
 // Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`.
 absl::Status RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
                        const std::vector<int64_t>& batches, tools::Calibration& calibration, CalibrationTime& time) {
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, batches));
-  const absl::Time loaded = program::SteadyNow();
+  const absl::Time loaded = base::SteadyNow();
   int done = 0;
   do {
     for (int p = 0; p < calibration.loaded(); ++p) {
       RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
     }
-  } while (++done < slices && program::SteadyNow() - begin < most);
-  time.Add(index, loaded - begin, done, program::SteadyNow() - loaded);
+  } while (++done < slices && base::SteadyNow() - begin < most);
+  time.Add(index, loaded - begin, done, base::SteadyNow() - loaded);
   return absl::OkStatus();
 }
 
@@ -201,9 +201,9 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   std::vector<std::string> left_out;
   CountProgress progress("calibrating:");
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   for (size_t r = 0; r < runs.size(); ++r) {
-    const absl::Duration passed = program::SteadyNow() - begin;
+    const absl::Duration passed = base::SteadyNow() - begin;
     const auto done = static_cast<int64_t>(r), all = static_cast<int64_t>(runs.size());
     progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + afterwards);
     const int slices = time.SlicesInTime(r, passed);
@@ -229,7 +229,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   ASSIGN_OR_RETURN(tools::CalibrationTarget target, TargetOf(flags));
   ASSIGN_OR_RETURN(std::vector<tools::TransferTime> transfers, TransfersOf(flags));
   ASSIGN_OR_RETURN(const Samples input, InputOf(flags));
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
   ASSIGN_OR_RETURN(const std::vector<std::string> left_out,
@@ -249,7 +249,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   if (flags.json) {
     PrintJson({{"machine", path},
                {"devices", devices},
-               {"seconds", absl::ToDoubleSeconds(program::SteadyNow() - begin)},
+               {"seconds", absl::ToDoubleSeconds(base::SteadyNow() - begin)},
                {"left_out", left_out}});
   } else {
     std::printf("%s\n", path.c_str());

@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/safetensors.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

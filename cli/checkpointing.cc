@@ -12,6 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cli/config.h"
 #include "cli/learning_rate.h"
 #include "cli/optimizer.h"
@@ -20,9 +23,6 @@
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 #include "tools/network_file.h"
 
 namespace colonnade::cli {
@@ -52,7 +52,7 @@ absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine:
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
     return absl::FailedPreconditionError(absl::StrFormat("--allow-change: expected fields of a run (%s), found \"%s\"%s",
                                                          absl::StrJoin(fields, ", "), name,
-                                                         program::DidYouMean("; ", name, fields)));
+                                                         base::DidYouMean("; ", name, fields)));
   }
   return absl::OkStatus();
 }
@@ -269,7 +269,7 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram& loaded) {
-  last_save_ = program::SteadyNow();
+  last_save_ = base::SteadyNow();
   if (flags_.resume.has_value()) {
     const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
     std::error_code ignored;
@@ -329,7 +329,7 @@ bool Checkpointing::IsDue(int64_t step) {
   if (!not_finite_.ok()) return true;  // and BeginCopy ends the run
   if (step == best_step_ && step != last_step_) return true;
   if (interval_.steps > 0) return step % interval_.steps == 0;
-  return program::SteadyNow() - last_save_ >= absl::Minutes(interval_.minutes);
+  return base::SteadyNow() - last_save_ >= absl::Minutes(interval_.minutes);
 }
 
 absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& saved) {
@@ -372,7 +372,7 @@ void Checkpointing::Save(int64_t step) {
   if (step == tested_step_) manifest.test = test_;
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
   losses_of_copy_ = std::exchange(losses_, {});
-  last_save_ = program::SteadyNow();
+  last_save_ = base::SteadyNow();
   saver_->Begin(manifest);
 }
 

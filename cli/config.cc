@@ -10,13 +10,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "cli/config_items.h"
 #include "cli/definitions.h"
 #include "cli/spellings.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {
@@ -117,7 +117,7 @@ class ConfiguredCommands {
     }
     const auto known = flags_.find(asked.front());
     if (known == flags_.end()) return "";
-    return program::DidYouMean("; ", item.name, {known->second.begin(), known->second.end()});
+    return base::DidYouMean("; ", item.name, {known->second.begin(), known->second.end()});
   }
 
   const CLI::App& app_;

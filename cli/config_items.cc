@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "cli/record.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
 #include "partition/plan.h"
-#include "program/status_macros.h"
 
 // toml++ 3.3 asserts, or without assertions lets the compiler assume, what malformed files do not keep; its own checks of
 // the same stand behind. And it lets the compiler assume that no letter beyond ASCII stands where it looks for a blank.

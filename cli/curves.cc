@@ -5,10 +5,10 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "cli/run_log.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
-#include "program/status_macros.h"
 #include "tools/plot.h"
 
 namespace colonnade::cli {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "cli/network.h"
 #include "cli/progress.h"
 #include "cpu/threads/cores.h"
@@ -19,7 +20,6 @@
 #include "data/no_split.h"
 #include "engine/io/xxh3.h"
 #include "models/models.h"
-#include "program/status_macros.h"
 #include "tools/network_file.h"
 
 namespace colonnade::cli {

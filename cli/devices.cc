@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cli/progress.h"
 #include "cpu/about.h"
 #include "cpu/backend.h"
 #include "cuda/backend.h"
-#include "program/status_macros.h"
 #include "tools/planning.h"
 
 namespace colonnade::cli {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/evaluations.h"
 #include "cli/network.h"
@@ -11,7 +12,6 @@
 #include "cli/test_json.h"
 #include "cli/trained_weights.h"
 #include "engine/io/weights.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 

@@ -13,13 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cli/devices.h"
 #include "cli/progress.h"
 #include "cpu/backend.h"
 #include "engine/simulator.h"
 #include "partition/planner.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 #include "tools/machines.h"
 #include "tools/planning.h"
 
@@ -122,7 +122,7 @@ void PlanSearch::Search() {
 }
 
 void PlanSearch::AwaitUntil(absl::Time deadline) const {
-  while (!is_over_ && program::SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  while (!is_over_ && base::SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(10));
 }
 
 SelfReport::SelfReport(const Session& session, const absl::StatusOr<Forecast>& forecast, FirstSteps first_steps)
@@ -162,7 +162,7 @@ void SelfReport::Finish(absl::Duration elapsed) {
   const absl::Duration wait = std::min(elapsed * kWaitedPart, kMostWaited);
   if (!measured_.has_value()) SayVerdict(searches_ && wait >= kWorthWaiting);
   if (search_ == nullptr || is_plan_said_) return;
-  search_->AwaitUntil(program::SteadyNow() + wait);
+  search_->AwaitUntil(base::SteadyNow() + wait);
   if (search_->is_over()) return SayFoundPlan();
   if (wait < kWorthWaiting) return;
   Say(absl::StrFormat("the search for a faster plan had too little time; `colonnade plan --plan=auto --devices=%d` does it",

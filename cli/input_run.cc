@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cli/progress.h"
 #include "data/formats.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::cli {
 namespace {
@@ -80,12 +80,12 @@ absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data:
 absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration most) {
   std::string room;
   FirstRead read;
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   CountProgress progress("reading from the disk:", "images");
   for (int64_t sample = 0; sample < set.size() && read.bytes < kMostReadBefore && read.elapsed < most; ++sample) {
     ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
     read.bytes += static_cast<int64_t>(stored.bytes.size());
-    read.elapsed = program::SteadyNow() - begin;
+    read.elapsed = base::SteadyNow() - begin;
     progress.Show(sample + 1, SamplesToReadBefore(set, sample + 1, read.bytes));
   }
   return read;
@@ -116,14 +116,14 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
   RETURN_IF_ERROR(reader.WarmUp(amount.warm_up * set->size()));
   const int64_t first = reader.position();
   const data::StageTimes before = pipeline->Stages();
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
   CountProgress progress(absl::StrFormat("reading with %d thread%s:", threads, threads == 1 ? "" : "s"), "images");
   const int64_t end = first + amount.epochs * set->size();
   while (reader.position() < end && run.elapsed < amount.time) {
     RETURN_IF_ERROR(reader.ReadBatch(end, visit));
     run.count = reader.position() - first;
-    run.elapsed = program::SteadyNow() - begin;
+    run.elapsed = base::SteadyNow() - begin;
     progress.Show(run.count, ImagesOf(amount, set->size(), run));
   }
   run.processor = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - used;

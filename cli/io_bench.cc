@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cli/commands.h"
 #include "cli/input_run.h"
 #include "cli/named_files.h"
@@ -21,8 +23,6 @@
 #include "data/formats.h"
 #include "data/sample_order.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::cli {
 namespace {
@@ -78,11 +78,11 @@ absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data
     const int64_t sample = order.At(count);
     ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
     if (!stored.is_encoded) return DecodingAlone();
-    const absl::Time begin = program::SteadyNow();
+    const absl::Time begin = base::SteadyNow();
     const absl::Duration used = ProcessorTime(CLOCK_THREAD_CPUTIME_ID);
     absl::StatusOr<data::Image> decoded = data::DecodeImage(stored.bytes, channels, std::move(image.pixels));
     processor += ProcessorTime(CLOCK_THREAD_CPUTIME_ID) - used;
-    spent += program::SteadyNow() - begin;
+    spent += base::SteadyNow() - begin;
     if (!decoded.ok()) {
       return absl::Status(decoded.status().code(), absl::StrCat(set.sample_name(sample), ": ", decoded.status().message()));
     }

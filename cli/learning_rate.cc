@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "cli/optimizer.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 

@@ -12,10 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "cli/build_facts.h"
 #include "cli/definitions.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -9,12 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "layers/layer.h"
-#include "program/status_macros.h"
 #include "program/types.h"
 #include "tools/network_file.h"
 

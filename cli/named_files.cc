@@ -5,10 +5,10 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "engine/checkpoint.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "cli/progress.h"
 #include "layers/traits.h"
 #include "models/models.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
 #include "cli/learning_rate.h"
-#include "program/nearest_name.h"
 
 namespace colonnade::cli {
 namespace {
@@ -79,7 +79,7 @@ absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
     if (any) continue;
     return absl::FailedPreconditionError(
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
-                        pattern, program::DidYouMean("; ", pattern, layers)));
+                        pattern, base::DidYouMean("; ", pattern, layers)));
   }
   if (flags.replace_head && FrozenLayers(flags, graph).contains(HeadOf(graph))) {
     return absl::FailedPreconditionError(

@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "cli/openmp.h"
 #include "cli/output.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "engine/statistics.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
@@ -17,8 +18,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "engine/error_context.h"
-#include "partition/proposals.h"
-#include "program/status_macros.h"
+#include "partition/planner/proposals.h"
 #include "tools/svg.h"
 
 namespace colonnade::cli {

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/devices.h"
 #include "cli/progress.h"
 #include "engine/statistics.h"
-#include "program/status_macros.h"
 #include "tools/measure.h"
 
 namespace colonnade::cli {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -22,7 +23,6 @@
 #include "engine/classification.h"
 #include "engine/io/weights.h"
 #include "engine/trainer.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/devices.h"
 #include "cli/errors.h"
 #include "cli/named_files.h"
@@ -15,7 +16,6 @@
 #include "cpu/backend.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
-#include "program/status_macros.h"
 #include "tools/drawing.h"
 #include "tools/fit.h"
 #include "tools/memory_fit.h"

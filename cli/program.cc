@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
-#include "program/status_macros.h"
 #include "program/text.h"
 
 namespace colonnade::cli {

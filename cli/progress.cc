@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/steady_now.h"
 #include "cli/output.h"
-#include "program/steady_now.h"
 
 namespace colonnade::cli {
 namespace {
@@ -144,7 +144,7 @@ void CountProgress::Show(int64_t done, int64_t total, const std::string& behind,
   count_.done = done;
   count_.total = total;
   count_.behind = behind;
-  ends_at_ = left.has_value() ? std::optional(program::SteadyNow() + *left) : std::nullopt;
+  ends_at_ = left.has_value() ? std::optional(base::SteadyNow() + *left) : std::nullopt;
 }
 
 std::string CountProgress::Line(absl::Time now) const {
@@ -160,7 +160,7 @@ void CountProgress::SpeakUntilTheEnd() {
   while (!over_.wait_for(lock, pause, [this] { return is_over_; })) {
     if (latest != this) continue;
     pause = is_terminal ? kTerminalInterval : kLogInterval;
-    const std::string line = Line(program::SteadyNow());
+    const std::string line = Line(base::SteadyNow());
     lock.unlock();  // whoever counts does not wait for a terminal that is stopped
     is_terminal ? DrawInPlace(line) : Say(line);
     lock.lock();

@@ -14,7 +14,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "program/steady_now.h"
+#include "base/steady_now.h"
 
 namespace colonnade::cli {
 
@@ -67,7 +67,7 @@ class CountProgress {
   void SpeakUntilTheEnd();
   std::string Line(absl::Time now) const;
 
-  const absl::Time start_ = program::SteadyNow();
+  const absl::Time start_ = base::SteadyNow();
   CountProgress* const before_;  // that was the latest
   std::mutex mutex_;             // of all below
   std::condition_variable over_;

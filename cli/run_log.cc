@@ -12,13 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "cli/config.h"
 #include "cli/curves.h"
 #include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/test_json.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

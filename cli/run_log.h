@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/steady_now.h"
 #include "cli/session.h"
 #include "engine/checkpoint.h"
 #include "engine/io/append_file.h"
@@ -23,7 +24,6 @@
 #include "engine/learning_rate.h"
 #include "engine/trainer.h"
 #include "nlohmann/json.hpp"
-#include "program/steady_now.h"
 
 namespace colonnade::cli {
 
@@ -94,14 +94,14 @@ class RunLog {
   absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head,
                        const std::vector<std::string>& may_differ);
   absl::Status OpenEvents(const std::string& folder);
-  double Seconds() const { return absl::ToDoubleSeconds(program::SteadyNow() - begin_); }
+  double Seconds() const { return absl::ToDoubleSeconds(base::SteadyNow() - begin_); }
   void Write(const nlohmann::ordered_json& object, int64_t step, absl::Span<const engine::Scalar> scalars);
   void Note(const absl::Status& status);
 
   const RunCourse course_;
   std::unique_ptr<engine::AppendFile> log_;    // null: no log
   std::unique_ptr<engine::EventFile> events_;  // likewise
-  const absl::Time begin_ = program::SteadyNow();
+  const absl::Time begin_ = base::SteadyNow();
   absl::Duration last_elapsed_;  // of the step before
   bool lacks_test_before_ = false;
   absl::Status status_;

@@ -13,9 +13,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "cli/config_items.h"
 #include "cli/definitions.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/checkpointing.h"
 #include "cli/commands.h"
 #include "cli/curves.h"
@@ -32,8 +33,7 @@
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "program/formulas/rounding.h"
 #include "tools/network_file.h"
 
 namespace colonnade::cli {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/devices.h"
 #include "cli/network.h"
 #include "cli/optimizer.h"
@@ -17,7 +18,6 @@
 #include "engine/io/weights.h"
 #include "engine/state.h"
 #include "partition/lower.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

@@ -10,12 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "cli/devices.h"
 #include "cli/network.h"
 #include "engine/checkpoint.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/state.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cli {
 namespace {

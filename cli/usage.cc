@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/nearest_name.h"
 #include "cli/definitions.h"
 #include "models/models.h"
-#include "program/nearest_name.h"
 
 namespace colonnade::cli {
 namespace {
@@ -28,12 +28,12 @@ std::string FlagMeant(const std::string& word, const std::vector<std::string>& k
   }
   std::vector<std::string> names;
   for (const std::string& flag : known) names.emplace_back(absl::StripPrefix(flag, "--"));
-  const std::string nearest = program::NearestName(absl::StripPrefix(word, "--"), names);
+  const std::string nearest = base::NearestName(absl::StripPrefix(word, "--"), names);
   return nearest.empty() ? "" : "--" + nearest;
 }
 
 std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
-  const std::string nearest = program::NearestName(word, commands);
+  const std::string nearest = base::NearestName(word, commands);
   return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", word,
                          nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
                          absl::StrJoin(commands, ", "));

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
 #include "cli/learning_rate.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/session.h"
-#include "program/status_macros.h"
 #include "tools/verify_plan.h"
 
 namespace colonnade::cli {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/about.h"
 #include "cpu/device.h"
 #include "cpu/load/arena.h"
@@ -15,7 +16,6 @@
 #include "cpu/threads/cores.h"
 #include "cpu/threads/denormals.h"
 #include "cpu/threads/team.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/device.h"
 #include "cuda/load/arena.h"
 #include "cuda/load/loaded.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/about.h"
 #include "cuda/backend.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -18,8 +18,8 @@
 #include "cuda/load/layout.h"
 #include "engine/backend.h"
 #include "engine/layouts.h"
+#include "program/formulas/rounding.h"
 #include "program/program.h"
-#include "program/rounding.h"
 
 namespace colonnade::cuda {
 

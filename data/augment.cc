@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/colour.h"
 #include "data/resample.h"
-#include "program/philox.h"
-#include "program/status_macros.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::data {
 namespace {

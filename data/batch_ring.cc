@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 
 namespace colonnade::data {
 namespace {
@@ -212,10 +212,10 @@ absl::StatusOr<const Batch*> BatchRing::Wait(int64_t position, int64_t count) {
   std::unique_lock lock(ring.mutex);
   const bool follows = ring.is_running && ring.count == count && ring.first + ring.head * count == position;
   if (!follows) RETURN_IF_ERROR(ring.Restart(lock, position, count));
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   Batch& batch = ring.BatchOf(ring.head);
   RETURN_IF_ERROR(ring.AwaitProgress(lock, [&] { return batch.missing == 0; }));
-  const absl::Time end = program::SteadyNow();
+  const absl::Time end = base::SteadyNow();
   if (ring.began == absl::InfiniteFuture()) {
     ring.began = end;  // nobody can be ahead of the first batch
   } else {
@@ -236,7 +236,7 @@ StageTimes BatchRing::Times() const {
   for (const Shared::Worker& worker : shared_->workers) worker.clock.AddTo(times);
   const std::lock_guard lock(shared_->mutex);
   times.waited = shared_->waited;
-  times.elapsed = std::max(program::SteadyNow() - shared_->began, absl::ZeroDuration());
+  times.elapsed = std::max(base::SteadyNow() - shared_->began, absl::ZeroDuration());
   return times;
 }
 

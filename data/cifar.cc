@@ -10,11 +10,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/memory_set.h"
 #include "data/no_split.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "data/embedded.h"
 #include "data/file.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "data/no_split.h"
-#include "program/nearest_name.h"
-#include "program/philox.h"
-#include "program/status_macros.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::data {
 namespace {
@@ -75,7 +75,7 @@ absl::StatusOr<ImageSet> Folder(const std::string& path, SplitOf split, int64_t 
   if (!std::filesystem::is_directory(path, error)) {
     return absl::NotFoundError(
         absl::StrFormat("data \"%s\": expected digits, synthetic, or a folder with MNIST's files, found no such folder%s",
-                        path, program::DidYouMean("; ", path, {"digits", "synthetic"})));
+                        path, base::DidYouMean("; ", path, {"digits", "synthetic"})));
   }
   if (!HasIdxFiles(path, split)) {
     return NoSplit(absl::StrFormat("expected %s/%s-images-idx3-ubyte and %s-labels-idx1-ubyte, found neither, nor with .gz",

@@ -9,11 +9,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/jpeg.h"
 #include "data/jpeg_index.h"
 #include "data/part.h"
 #include "data/png.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "program/full_io.h"
-#include "program/status_macros.h"
+#include "base/full_io.h"
+#include "base/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -33,7 +33,7 @@ absl::Status CallFailed(absl::string_view verb, const std::string& path) {
 }
 
 absl::Status WriteAndSync(int descriptor, absl::string_view bytes, const std::string& path) {
-  if (!program::WriteFull(descriptor, bytes)) return CallFailed("write", path);
+  if (!base::WriteFull(descriptor, bytes)) return CallFailed("write", path);
   return ::fsync(descriptor) == 0 ? absl::OkStatus() : CallFailed("sync", path);
 }
 
@@ -66,7 +66,7 @@ OpenFile::~OpenFile() {
 }
 
 absl::Status OpenFile::ReadAt(int64_t offset, absl::Span<char> to) const {
-  const int64_t count = program::ReadFull(descriptor_, offset, to);
+  const int64_t count = base::ReadFull(descriptor_, offset, to);
   if (count < 0) return CallFailed("read", path_);
   if (count == static_cast<int64_t>(to.size())) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat("%s: expected %d bytes at offset %d, found the end of the file after %d",

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "data/cifar.h"
 #include "data/class_names.h"
 #include "data/image_folder.h"
@@ -13,8 +15,6 @@
 #include "data/image_records.h"
 #include "data/memory_set.h"
 #include "data/web_dataset.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {
@@ -63,10 +63,9 @@ absl::Status Unrecognised(const std::string& spec) {
   for (const Format& format : kFormats) {
     known.push_back(is_there ? absl::StrCat(format.name, ": ", format.looks_like) : format.name);
   }
-  return absl::NotFoundError(absl::StrFormat("data \"%s\": expected a data set of a known format, found %s%s; known are %s",
-                                             spec, what,
-                                             is_there ? "" : program::DidYouMean(", ", spec, {"digits", "synthetic"}),
-                                             absl::StrJoin(known, is_there ? "; " : ", ")));
+  return absl::NotFoundError(absl::StrFormat(
+      "data \"%s\": expected a data set of a known format, found %s%s; known are %s", spec, what,
+      is_there ? "" : base::DidYouMean(", ", spec, {"digits", "synthetic"}), absl::StrJoin(known, is_there ? "; " : ", ")));
 }
 
 }  // namespace

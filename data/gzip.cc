@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "program/status_macros.h"
+#include "base/status_macros.h"
 
 namespace colonnade::data {
 namespace {

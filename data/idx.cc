@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/gzip.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

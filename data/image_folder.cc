@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
 #include "data/user_cache.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

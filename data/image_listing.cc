@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -15,11 +15,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/no_split.h"
 #include "data/split_files.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "data/jpeg_layout.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::data {
 namespace {

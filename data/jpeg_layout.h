@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "data/jpeg_bits.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::data {
 

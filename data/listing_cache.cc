@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "data/file.h"
 #include "data/image_listing.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/batch_ring.h"
 #include "data/sample_maker.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

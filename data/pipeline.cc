@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/sample_maker.h"
 #include "data/sample_order.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "program/status_macros.h"
+#include "base/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::data {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "base/status_macros.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::data {
 namespace {

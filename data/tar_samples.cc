@@ -13,10 +13,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "data/class_names.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

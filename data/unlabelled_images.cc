@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/file.h"
 #include "data/image_listing.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -9,13 +9,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/no_split.h"
 #include "data/split_files.h"
 #include "data/tar.h"
 #include "data/tar_samples.h"
-#include "program/status_macros.h"
 
 namespace colonnade::data {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/xxh3.h"
 #include "nlohmann/json.hpp"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "program/steady_now.h"
+#include "base/steady_now.h"
 
 namespace colonnade::engine {
 
@@ -20,7 +20,7 @@ void CheckpointSaver::Begin(const Manifest& manifest) {
 }
 
 void CheckpointSaver::Write(const Manifest& manifest) {
-  const absl::Time start = program::SteadyNow();
+  const absl::Time start = base::SteadyNow();
   try {
     result_.status = CheckFiniteState(copy_);
     if (!result_.status.ok()) result_.status = NotFiniteAfter(manifest.position.step, result_.status);
@@ -29,7 +29,7 @@ void CheckpointSaver::Write(const Manifest& manifest) {
   } catch (const std::exception& error) {
     result_.status = absl::ResourceExhaustedError(absl::StrCat("writing a checkpoint: ", error.what()));
   }
-  result_.written = program::SteadyNow() - start;
+  result_.written = base::SteadyNow() - start;
   written_ = true;
 }
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "engine/box_runs.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 #include "program/visit_dtype.h"
 
 namespace colonnade::engine {
@@ -94,7 +94,7 @@ absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DTyp
   } else {
     std::vector<std::string> names;
     for (const program::Input& input : program_.inputs) names.push_back(input.name);
-    found = absl::StrCat("none", program::DidYouMean("; ", name, names));
+    found = absl::StrCat("none", base::DidYouMean("; ", name, names));
   }
   return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected an input \"%s\" of %s, found %s",
                                                        program_.model, name, program::Name(dtype), found));
@@ -255,7 +255,7 @@ absl::StatusOr<std::vector<double>> Executor::ReadActivation(absl::string_view l
   }
   return absl::FailedPreconditionError(absl::StrFormat("expected a layer that the Program of \"%s\" shows, found \"%s\"%s",
                                                        program_.model, layer,
-                                                       program::DidYouMean("; ", std::string(layer), shown)));
+                                                       base::DidYouMean("; ", std::string(layer), shown)));
 }
 
 }  // namespace colonnade::engine

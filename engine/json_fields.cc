@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "program/nearest_name.h"
+#include "base/nearest_name.h"
 
 namespace colonnade::engine {
 namespace {
@@ -77,7 +77,7 @@ void JsonFields::Word(const char* name, const std::vector<std::string>& words, s
   Text(name, word, true);
   if (!status_.ok() || std::find(words.begin(), words.end(), word) != words.end()) return;
   status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown name \"%s\"%s; expected one of %s", Path(name), word,
-                                                       program::DidYouMean(", ", word, words), absl::StrJoin(words, ", ")));
+                                                       base::DidYouMean(", ", word, words), absl::StrJoin(words, ", ")));
 }
 
 void JsonFields::Flag(const char* name, bool& flag) {
@@ -98,16 +98,15 @@ void JsonFields::FailChoice(const char* name, const std::vector<std::string>& wo
   if (!status_.ok()) return;
   status_ = absl::InvalidArgumentError(
       absl::StrFormat("%s: expected one of %s, found %s%s", Path(name), absl::StrJoin(words, ", "), Found(found),
-                      found.is_string() ? program::DidYouMean("; ", found.get<std::string>(), words) : ""));
+                      found.is_string() ? base::DidYouMean("; ", found.get<std::string>(), words) : ""));
 }
 
 void JsonFields::Finish() {
   if (!status_.ok() || !object_.is_object()) return;
   for (const auto& [name, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    status_ =
-        absl::InvalidArgumentError(absl::StrFormat("%s: unknown field%s; expected one of %s", Path(name),
-                                                   program::DidYouMean(", ", name, known_), absl::StrJoin(known_, ", ")));
+    status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown field%s; expected one of %s", Path(name),
+                                                         base::DidYouMean(", ", name, known_), absl::StrJoin(known_, ", ")));
     return;
   }
 }

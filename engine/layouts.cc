@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::engine {
 

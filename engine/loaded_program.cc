@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "engine/backend.h"
-#include "program/status_macros.h"
 #include "program/visit_dtype.h"
 
 namespace colonnade::engine {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "engine/error_context.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::engine {
 

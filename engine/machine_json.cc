@@ -12,14 +12,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/json_text.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "engine/json_fields.h"
 #include "engine/machine.h"
 #include "engine/machine_quantities.h"
-#include "engine/routes.h"
+#include "engine/simulator/routes.h"
 #include "nlohmann/json.hpp"
-#include "program/json_text.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -356,8 +356,8 @@ absl::Status CheckDeviceNames(const Machine& machine) {
 // `field` names `name`.
 absl::Status CheckIsDevice(const char* field, const std::string& name, const Machine& machine) {
   if (std::find(machine.devices.begin(), machine.devices.end(), name) != machine.devices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat("%s: expected a device, found \"%s\"%s", field, name,
-                                                    program::DidYouMean("; ", name, machine.devices)));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected a device, found \"%s\"%s", field, name, base::DidYouMean("; ", name, machine.devices)));
 }
 
 absl::Status CheckStaged(const Machine& machine) {
@@ -470,7 +470,7 @@ void LimitRates(Machine& machine) {
 }
 
 absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
-  ASSIGN_OR_RETURN(Read json, program::ParseJson<Read>(text, kDeepest));
+  ASSIGN_OR_RETURN(Read json, base::ParseJson<Read>(text, kDeepest));
   absl::Status status;
   Machine machine;
   JsonFields fields(json, "", status);

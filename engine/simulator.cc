@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "engine/device_group_classes.h"
-#include "engine/execution.h"
-#include "engine/jobs.h"
-#include "engine/routes.h"
+#include "base/status_macros.h"
+#include "engine/simulator/device_group_classes.h"
+#include "engine/simulator/event_loop.h"
+#include "engine/simulator/jobs.h"
+#include "engine/simulator/routes.h"
 #include "program/memory.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -88,12 +88,12 @@ std::function<int(const std::vector<int>& devices)> Simulator::GroupClassifier()
 }
 
 absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs, const SimulatorOptions& options) const {
-  Execution run(program, machine_, std::move(jobs), routes_.engine_count(), options);
-  if (!run.Run()) return absl::InternalError("the simulated Program is deadlocked: no task can start");
-  const std::vector<double>& finish = run.finish();
+  EventLoop loop(program, machine_, std::move(jobs), routes_.engine_count(), options);
+  if (!loop.Run()) return absl::InternalError("the simulated Program is deadlocked: no task can start");
+  const std::vector<double>& finish = loop.finish();
   const size_t n = finish.size();
   Simulation simulation;
-  simulation.tasks = run.tasks_run();
+  simulation.tasks = loop.tasks_run();
   simulation.first_step = absl::Seconds(finish[0]);
   const Period period = PeriodOf(finish, /*is_steady=*/n < static_cast<size_t>(options.max_steps));
   simulation.step = period.step();
@@ -106,10 +106,10 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
     tasks_of[task.device].push_back(&task);
   }
   for (int d = 0; d < program.device_count; ++d) {
-    const Breakdown times = options.trace ? InPeriod(period, tasks_of[d], run.times()) : Breakdown();
+    const Breakdown times = options.trace ? InPeriod(period, tasks_of[d], loop.times()) : Breakdown();
     simulation.devices.push_back({times, sent[d], memory[d]});
   }
-  if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(run.times()).subspan(n - 2, 2));
+  if (options.trace) simulation.last_steps = MakeTrace(program, absl::MakeSpan(loop.times()).subspan(n - 2, 2));
   return simulation;
 }
 

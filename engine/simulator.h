@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/machine.h"
-#include "engine/routes.h"
+#include "engine/simulator/routes.h"
 #include "engine/trace.h"
 #include "program/program.h"
 #include "program/representative_program.h"

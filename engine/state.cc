@@ -10,11 +10,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "engine/box_runs.h"
-#include "program/nearest_name.h"
-#include "program/philox.h"
-#include "program/status_macros.h"
-#include "program/stream_id.h"
+#include "program/formulas/philox.h"
+#include "program/formulas/stream_id.h"
 
 namespace colonnade::engine {
 namespace {
@@ -62,7 +62,7 @@ std::string NoSuchTensor(const Program& program, const std::string& name, absl::
   for (const Tensor& tensor : tensors) {
     if (!parameters.contains(tensor.name)) others.push_back(tensor.name);
   }
-  const std::string nearest = program::NearestName(name, others);
+  const std::string nearest = base::NearestName(name, others);
   return nearest.empty() ? "no such tensor" : absl::StrFormat("no such tensor; the nearest name is \"%s\"", nearest);
 }
 

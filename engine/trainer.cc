@@ -6,12 +6,12 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "engine/classification.h"
 #include "engine/error_context.h"
 #include "engine/state.h"
 #include "engine/statistics.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::engine {
 namespace {
@@ -194,7 +194,7 @@ class Training {
     const absl::Status status = RunSteps();
     Drain(executor_);
     if (!status.ok()) return status;
-    report_.elapsed = Elapsed(program::SteadyNow());
+    report_.elapsed = Elapsed(base::SteadyNow());
     report_.end = End();
     report_.last_steps = MakeTrace(executor_.program(), LastTimes());
     if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
@@ -244,7 +244,7 @@ class Training {
       if (is_state_good && options_.before_error) options_.before_error(steps_done());
       return goes_on.status();
     }
-    const absl::Time now = program::SteadyNow();
+    const absl::Time now = base::SteadyNow();
     paused_ += now - last_;
     last_ = now;
     if (*goes_on) paused_before_ = step;
@@ -301,7 +301,7 @@ class Training {
 
   absl::Status Collect() {
     ASSIGN_OR_RETURN(ScoredStep result, CollectScored(executor_));
-    const absl::Time now = program::SteadyNow();
+    const absl::Time now = base::SteadyNow();
     report_.step_times.push_back(now - last_);
     last_ = now;
     const int64_t step = steps_done();
@@ -347,7 +347,7 @@ class Training {
   int64_t skipped_in_a_row_ = 0;
   int64_t paused_before_ = -1;  // the last step before which there was a pause
   absl::Duration paused_;
-  const absl::Time begin_ = program::SteadyNow();
+  const absl::Time begin_ = base::SteadyNow();
   absl::Time last_ = begin_;
 };
 
@@ -365,7 +365,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   ASSIGN_OR_RETURN(const BatchInputs inputs, FindBatchInputs(executor));
   const int64_t batch = executor.program().global_batch;
   EvalReport report;
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   double loss_sum = 0;
   int64_t batches = 0;
   absl::Status status;
@@ -393,7 +393,7 @@ absl::StatusOr<EvalReport> Evaluate(Executor& executor, DataSource& data, const 
   Drain(executor);
   if (!status.ok()) return status;
   report.loss = report.count > 0 ? loss_sum / static_cast<double>(report.count) : 0;
-  report.elapsed = program::SteadyNow() - begin;
+  report.elapsed = base::SteadyNow() - begin;
   return report;
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine_quantities.h"
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::engine {
 namespace {

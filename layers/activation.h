@@ -1,4 +1,4 @@
-// Layers of one function, element by element:  y = f(x)  for each f of program/activation.h.
+// Layers of one function, element by element:  y = f(x)  for each f of program/formulas/activation.h.
 //
 //   x, y [n,…], of any rank
 //
@@ -7,7 +7,7 @@
 // Strategies batch, and group over the channels: without communication.
 // Errors     InvalidArgument where there is not one input.
 // Numerics   in f32, or in f64 with the reference kernels; each result is rounded once.
-// Source     program/activation.h, of each function.
+// Source     program/formulas/activation.h, of each function.
 #ifndef COLONNADE_LAYERS_ACTIVATION_H_
 #define COLONNADE_LAYERS_ACTIVATION_H_
 
@@ -19,7 +19,7 @@
 #include "layers/fields.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
-#include "program/activation.h"
+#include "program/formulas/activation.h"
 
 namespace colonnade::layers {
 

@@ -1,8 +1,8 @@
 #include "layers/concat.h"
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/legality.h"
-#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {

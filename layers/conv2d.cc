@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/legality.h"
 #include "layers/product.h"
 #include "layers/window.h"
-#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {

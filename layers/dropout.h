@@ -7,7 +7,7 @@
 // Strategies batch, and group over the channels: without communication. An element's draw is a function of (seed, step,
 //            layer, its place in the global tensor) alone, so that every plan draws alike.
 // Errors     InvalidArgument where there is not one input, or rate is not in [0, 1).
-// Numerics   one rounding; draws by Philox 4x32 (program/philox.h).
+// Numerics   one rounding; draws by Philox 4x32 (program/formulas/philox.h).
 // Source     Srivastava et al. 2014, in the form that scales in training.
 #ifndef COLONNADE_LAYERS_DROPOUT_H_
 #define COLONNADE_LAYERS_DROPOUT_H_

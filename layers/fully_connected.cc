@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/legality.h"
 #include "layers/product.h"
-#include "program/status_macros.h"
 
 namespace colonnade::layers {
 const char* TypeName(const FullyConnected&) { return "FullyConnected"; }

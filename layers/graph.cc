@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "layers/traits.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
-#include "program/stream_id.h"
+#include "program/formulas/stream_id.h"
 
 namespace colonnade::layers {
 namespace {
@@ -84,7 +84,7 @@ absl::StatusOr<LayerId> LayerGraph::Find(absl::string_view layer) const {
     if (nodes[i].name == layer) return LayerId{static_cast<int32_t>(i)};
     names.push_back(nodes[i].name);
   }
-  const std::string nearest = program::NearestName(layer, names);
+  const std::string nearest = base::NearestName(layer, names);
   return absl::FailedPreconditionError(absl::StrFormat("network %s has no layer \"%s\"; %s", name, layer,
                                                        nearest.empty()
                                                            ? absl::StrCat("expected one of ", absl::StrJoin(names, ", "))

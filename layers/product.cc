@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "layers/legality.h"
-#include "program/status_macros.h"
 
 namespace colonnade::layers {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "layers/emit.h"
 #include "layers/sharding.h"
-#include "program/activation.h"
+#include "program/formulas/activation.h"
 #include "program/types.h"
 
 namespace colonnade::layers {

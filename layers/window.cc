@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "layers/legality.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::layers {
 namespace {

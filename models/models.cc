@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 
 namespace colonnade::models {
 namespace {
@@ -98,7 +98,7 @@ absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name) {
     names.push_back(model.name);
   }
   return absl::FailedPreconditionError(absl::StrFormat("unknown model \"%s\"%s; expected one of %s", name,
-                                                       program::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
+                                                       base::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options) {

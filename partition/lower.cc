@@ -10,11 +10,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "layers/traits.h"
-#include "partition/check_actions.h"
-#include "partition/lowering_passes.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
+#include "partition/lowering/check_actions.h"
+#include "partition/lowering/passes.h"
 #include "program/verify.h"
 
 namespace colonnade::partition {
@@ -73,7 +73,7 @@ absl::Status CheckShown(const layers::LayerGraph& graph, const LowerOptions& opt
     if (absl::c_linear_search(computed, shown)) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "layer to be shown: expected one of network \"%s\" that makes an activation in this step, found \"%s\"%s",
-        graph.name, shown, program::DidYouMean("; ", shown, computed)));
+        graph.name, shown, base::DidYouMean("; ", shown, computed)));
   }
   return absl::OkStatus();
 }
@@ -108,7 +108,7 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
     if (!trained.contains(layer)) {
       return absl::InvalidArgumentError(
           absl::StrFormat("update: expected a layer of network \"%s\" with parameters, found \"%s\"%s", graph.name, layer,
-                          program::DidYouMean("; ", layer, {trained.begin(), trained.end()})));
+                          base::DidYouMean("; ", layer, {trained.begin(), trained.end()})));
     }
   }
   for (double number : {weight_decay, clip_norm}) {

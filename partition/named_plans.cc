@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "layers/traits.h"
 #include "partition/shardings.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -161,7 +161,7 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
     std::vector<std::string> names = PlanNames();
     names.push_back(kAutoPlan);
     return absl::FailedPreconditionError(absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, auto, or a plan file",
-                                                         name, program::DidYouMean(", ", name, names),
+                                                         name, base::DidYouMean(", ", name, names),
                                                          absl::StrJoin(PlanNames(), ", ")));
   }
   RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));

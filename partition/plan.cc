@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/json_text.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "layers/traits.h"
 #include "nlohmann/json.hpp"
 #include "partition/shardings.h"
-#include "program/json_text.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {
@@ -75,7 +75,7 @@ std::string OneOf(const std::vector<std::string>& names) {
 // A name that is none of `known`, with the one that was probably meant.
 std::string Suggested(const Json& name, const std::vector<std::string>& known) {
   if (!name.is_string()) return Found(name);
-  return absl::StrCat(Found(name), program::DidYouMean("; ", name.get<std::string>(), known));
+  return absl::StrCat(Found(name), base::DidYouMean("; ", name.get<std::string>(), known));
 }
 
 absl::Status ParseMesh(const Json& value, Mesh& mesh) {
@@ -132,7 +132,7 @@ absl::Status CheckFieldNames(const Json& root) {
   for (const auto& [field, value] : root.items()) {
     if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
     return Wrong(field, absl::StrCat("one of ", absl::StrJoin(fields, ", ")),
-                 absl::StrCat("an unknown field", program::DidYouMean("; ", field, fields)));
+                 absl::StrCat("an unknown field", base::DidYouMean("; ", field, fields)));
   }
   for (const char* needed : {"colonnade_plan", "mesh", "layers"}) {
     if (!root.contains(needed)) return Wrong(needed, "a value", "nothing");
@@ -224,7 +224,7 @@ std::string PlanToJson(const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
-  absl::StatusOr<Json> parsed = program::ParseJson<Json>(json, kDeepest);
+  absl::StatusOr<Json> parsed = base::ParseJson<Json>(json, kDeepest);
   if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat("plan: ", parsed.status().message()));
   const Json& root = *parsed;
   if (!root.is_object()) return absl::InvalidArgumentError("plan: expected one JSON object, found " + Found(root));
@@ -335,7 +335,7 @@ absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int
     if (std::find(names.begin(), names.end(), layer) == names.end()) {
       return absl::InvalidArgumentError(
           absl::StrFormat("plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split%s", plan.name,
-                          graph.name, layer, program::DidYouMean("; ", layer, names)));
+                          graph.name, layer, base::DidYouMean("; ", layer, names)));
     }
   }
   return ShardGraph(graph, plan, global_batch).status();

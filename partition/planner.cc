@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "partition/named_plans.h"
-#include "partition/plan_judge.h"
-#include "partition/proposals.h"
-#include "partition/step_costs.h"
-#include "partition/strategy_changes.h"
-#include "program/status_macros.h"
+#include "partition/planner/plan_judge.h"
+#include "partition/planner/proposals.h"
+#include "partition/planner/step_costs.h"
+#include "partition/planner/strategy_changes.h"
 
 namespace colonnade::partition {
 namespace {

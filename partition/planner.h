@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "partition/layer_cost.h"
 #include "partition/lower.h"
 #include "partition/plan.h"
+#include "partition/planner/layer_cost.h"
 
 namespace colonnade::partition {
 

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/legality.h"
 #include "layers/traits.h"
-#include "program/status_macros.h"
 
 namespace colonnade::partition {
 namespace {

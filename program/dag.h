@@ -1,10 +1,10 @@
 // Dependencies between the tasks of one device, derived from their uses, and the order that lanes and waits enforce.
 //
-// Nobody writes a dependency by hand. The pass that adds waits (partition/assign_waits.cc) and Verify derive dependencies
-// here; Verify and the placement of buffers in memory ask here what has ended. The simulator needs neither: it runs lanes,
-// waits and meetings as they stand. The pass that adds waits keeps its own record of what has ended, since that changes as
-// waits are added, while HappensBefore describes a finished Program. Tasks of different devices are ordered by meetings
-// alone: the sides of an exchange and the members of a collective start together and end together.
+// Nobody writes a dependency by hand. The pass that adds waits (partition/lowering/assign_waits.cc) and Verify derive
+// dependencies here; Verify and the placement of buffers in memory ask here what has ended. The simulator needs neither: it
+// runs lanes, waits and meetings as they stand. The pass that adds waits keeps its own record of what has ended, since that
+// changes as waits are added, while HappensBefore describes a finished Program. Tasks of different devices are ordered by
+// meetings alone: the sides of an exchange and the members of a collective start together and end together.
 #ifndef COLONNADE_PROGRAM_DAG_H_
 #define COLONNADE_PROGRAM_DAG_H_
 

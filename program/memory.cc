@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "program/device_classes.h"
+#include "program/formulas/rounding.h"
 #include "program/memory_order.h"
-#include "program/rounding.h"
 
 namespace colonnade::program {
 namespace {

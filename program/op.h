@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "program/activation.h"
-#include "program/adamw.h"
-#include "program/sgd.h"
+#include "program/formulas/activation.h"
+#include "program/formulas/adamw.h"
+#include "program/formulas/sgd.h"
 #include "program/types.h"
 
 namespace colonnade::program {
@@ -154,7 +154,7 @@ struct LrnBackward {  // x, dy → dx   (s is worked out anew)
 // is cut into G equal groups of consecutive samples, each normalised by itself; G is the first extent of `sums`, f64
 // [G,2,C]: Σx, then Σx². With `count` elements in a group of a channel, over all devices,
 //   mean = Σx/count,   var = Σx²/count − mean²,   x̂ = (x − mean)/sqrt(var + epsilon),   y = w·x̂ + b.
-// Sums are of products and in double (program/batch_norm.h bounds what cancels). Source: Ioffe & Szegedy 2015.
+// Sums are of products and in double (program/formulas/batch_norm.h bounds what cancels). Source: Ioffe & Szegedy 2015.
 struct BatchNormSums {  // x [n,C,…] → sums, [totals f64 [1,2,C]]   (totals: over all groups)
   bool operator==(const BatchNormSums&) const = default;
 };

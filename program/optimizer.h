@@ -5,9 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "program/adamw.h"
+#include "program/formulas/adamw.h"
+#include "program/formulas/sgd.h"
 #include "program/program.h"
-#include "program/sgd.h"
 
 namespace colonnade::program {
 

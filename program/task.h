@@ -1,7 +1,7 @@
 // One task of one device: what it does, what it touches, how much work it is, and what it waits for.
 //
 // `uses` is the only statement of data access; every ordering is derived from it (dag.h). `waits` are written by the
-// last lowering pass alone (partition/assign_waits.cc).
+// last lowering pass alone (partition/lowering/assign_waits.cc).
 #ifndef COLONNADE_PROGRAM_TASK_H_
 #define COLONNADE_PROGRAM_TASK_H_
 

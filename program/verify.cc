@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "program/status_macros.h"
-#include "program/verify_rules.h"
+#include "base/status_macros.h"
+#include "program/verify/rules.h"
 
 namespace colonnade::program {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "program/types.h"
 
 namespace colonnade::program {

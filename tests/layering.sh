@@ -4,15 +4,16 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A may=(
-  [program]="program"
-  [layers]="layers program"
-  [partition]="partition layers program"
-  [engine]="engine program"
-  [cpu]="cpu engine program"
-  [cuda]="cuda engine program"
-  [data]="data program engine/data_source.h"
-  [models]="models layers program"
-  [tools]="tools models data cuda cpu engine partition layers program"
+  [base]="base"
+  [program]="program base"
+  [layers]="layers program base"
+  [partition]="partition layers program base"
+  [engine]="engine program base"
+  [cpu]="cpu engine program base"
+  [cuda]="cuda engine program base"
+  [data]="data engine/data_source.h program base"
+  [models]="models layers program base"
+  [tools]="tools models data cuda cpu engine partition layers program base"
 )
 wrong=0
 for folder in "${!may[@]}"; do

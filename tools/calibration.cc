@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "cpu/threads/cores.h"
 #include "engine/precision.h"
 #include "partition/named_plans.h"
+#include "program/formulas/rounding.h"
 #include "program/op_traits.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
 #include "tools/observations.h"
 
 namespace colonnade::tools {

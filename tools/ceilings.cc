@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "program/builder.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {

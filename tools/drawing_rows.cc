@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "layers/traits.h"
 #include "partition/shardings.h"
-#include "program/status_macros.h"
 #include "tools/planning.h"
 #include "tools/svg.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
@@ -13,7 +14,6 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 

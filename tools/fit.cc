@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "engine/precision.h"
 #include "engine/simulator.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 #include "tools/network_file.h"
 #include "tools/rows.h"
 

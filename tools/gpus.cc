@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "base/status_macros.h"
 #include "cuda/backend.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 

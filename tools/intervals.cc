@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/status_macros.h"
 #include "engine/simulator.h"
 #include "engine/statistics.h"
 #include "engine/uncertainty.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {

@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
 #include "data/user_cache.h"
 #include "engine/io/file.h"
-#include "program/nearest_name.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {
@@ -61,7 +61,7 @@ absl::StatusOr<engine::Machine> Open(std::string name, const KernelChoice& choic
   }
   return absl::FailedPreconditionError(
       absl::StrFormat("unknown machine \"%s\"%s; expected one of %s, local, or a profile file", name,
-                      program::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
+                      base::DidYouMean(", ", name, names), absl::StrJoin(names, ", ")));
 }
 
 bool IsTimed(const KernelChoice& choice) {

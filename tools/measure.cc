@@ -6,12 +6,12 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cpu/backend.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::tools {
 namespace {
@@ -46,12 +46,10 @@ int64_t AboutSteps(int64_t steps, absl::Duration time, int64_t done, absl::Durat
 
 class Stopwatch {
  public:
-  Spent Read() const {
-    return {absl::ToDoubleSeconds(program::SteadyNow() - begin_), ProcessorSeconds() - processor_begin_};
-  }
+  Spent Read() const { return {absl::ToDoubleSeconds(base::SteadyNow() - begin_), ProcessorSeconds() - processor_begin_}; }
 
  private:
-  const absl::Time begin_ = program::SteadyNow();
+  const absl::Time begin_ = base::SteadyNow();
   const double processor_begin_ = ProcessorSeconds();
 };
 
@@ -99,14 +97,14 @@ absl::Status StepMeter::Enqueue() {
   const bool bytes = program_.inputs[0].host_dtype == program::DType::kU8;
   RETURN_IF_ERROR(bytes ? fill(executor_->NextInput<uint8_t>(engine::kImages))
                         : fill(executor_->NextInput<float>(engine::kImages)));
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   absl::Status s = executor_->Enqueue({.learning_rate = kLearningRate, .step = static_cast<uint64_t>(enqueued_++)});
-  hosts_.push_back(absl::ToDoubleSeconds(program::SteadyNow() - begin));
+  hosts_.push_back(absl::ToDoubleSeconds(base::SteadyNow() - begin));
   return s;
 }
 
 absl::Status StepMeter::Run(int steps, absl::Duration time, const StepProgress& progress) {
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   absl::Time last = begin;
   if (progress) progress(0, AboutSteps(steps, time, 0, absl::ZeroDuration()));
   RETURN_IF_ERROR(Enqueue());
@@ -116,7 +114,7 @@ absl::Status StepMeter::Run(int steps, absl::Duration time, const StepProgress& 
       RETURN_IF_ERROR(Enqueue());
     }
     ASSIGN_OR_RETURN(engine::StepResult result, executor_->Collect());
-    const absl::Time now = program::SteadyNow();
+    const absl::Time now = base::SteadyNow();
     if (step > 0) {
       steps_.push_back(absl::ToDoubleSeconds(now - last));
       times_.push_back(executor_->LatestTimes());

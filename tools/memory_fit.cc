@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "partition/named_plans.h"
 #include "program/memory.h"
 #include "program/representative_program.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {

@@ -15,16 +15,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/json_text.h"
+#include "base/nearest_name.h"
+#include "base/quoted.h"
+#include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/json_fields.h"
 #include "engine/learning_rate.h"
 #include "layers/traits.h"
 #include "nlohmann/json.hpp"
-#include "program/json_text.h"
-#include "program/nearest_name.h"
-#include "program/quoted.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {
@@ -179,7 +179,7 @@ class LayerReader {
   void Append(const Read& all, size_t index, const std::string& path) {
     if (index > 0 && !last_.valid()) return;
     const std::string* const known = NameOf(all[index]);
-    const std::string quoted = known != nullptr ? " " + program::Quoted(known->substr(0, kLongestName)) : "";
+    const std::string quoted = known != nullptr ? " " + base::Quoted(known->substr(0, kLongestName)) : "";
     std::string name, type;
     JsonFields fields(all[index], path + quoted, status_);
     fields.Text("name", name, true);
@@ -234,7 +234,7 @@ class LayerReader {
       return other != nullptr && *other == name;
     });
     if (comes_later) return " (that one comes later)";
-    const std::string nearest = program::NearestName(name, before);
+    const std::string nearest = base::NearestName(name, before);
     return nearest.empty() ? "" : absl::StrFormat(" (did you mean \"%s\"?)", nearest);
   }
 
@@ -282,7 +282,7 @@ std::string NetworkToJson(const Network& network) {
 }
 
 absl::StatusOr<Network> NetworkFromJson(absl::string_view text) {
-  ASSIGN_OR_RETURN(Read json, program::ParseJson<Read>(text, kDeepestNetwork));
+  ASSIGN_OR_RETURN(Read json, base::ParseJson<Read>(text, kDeepestNetwork));
   absl::Status status;
   Network network;
   JsonFields fields(json, "", status);

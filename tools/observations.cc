@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/cost_model.h"
 #include "engine/machine_quantities.h"
+#include "engine/simulator/cost_model.h"
 #include "engine/statistics.h"
 #include "program/op_traits.h"
 

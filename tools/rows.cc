@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/json_text.h"
+#include "base/status_macros.h"
 #include "engine/json_fields.h"
 #include "engine/precision.h"
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "partition/planner.h"
-#include "program/json_text.h"
-#include "program/status_macros.h"
 #include "tools/planning.h"
 
 namespace colonnade::tools {
@@ -131,7 +131,7 @@ double RowTable::StepOf(double days, int64_t global_batch) const {
 }
 
 absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
-  ASSIGN_OR_RETURN(JsonFields::Json json, program::ParseJson<JsonFields::Json>(text, kDeepest));
+  ASSIGN_OR_RETURN(JsonFields::Json json, base::ParseJson<JsonFields::Json>(text, kDeepest));
   absl::Status status;
   RowTable table;
   Defaults defaults;

@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/json_text.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "engine/executor.h"
 #include "engine/statistics.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
-#include "program/json_text.h"
-#include "program/status_macros.h"
 
 namespace colonnade::tools {
 namespace {
@@ -285,7 +285,7 @@ double BusFactor(const std::string& what, int members) {
 }
 
 absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) {
-  ASSIGN_OR_RETURN(const nlohmann::json file, program::ParseJson<nlohmann::json>(json, kDeepestJson));
+  ASSIGN_OR_RETURN(const nlohmann::json file, base::ParseJson<nlohmann::json>(json, kDeepestJson));
   if (!file.is_object() || !file.contains("transfers") || !file["transfers"].is_array()) {
     return absl::InvalidArgumentError("expected the JSON of colonnade bench transfers: an object with a list \"transfers\"");
   }

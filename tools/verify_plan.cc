@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 #include "tools/verify_bounds.h"
 
 namespace colonnade::tools {

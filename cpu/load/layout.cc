@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/alignment.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/conv_rows.h"
@@ -15,7 +16,6 @@
 #include "program/collective_moves.h"
 #include "program/meetings.h"
 #include "program/op_table.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

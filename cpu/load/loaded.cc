@@ -7,12 +7,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/alignment.h"
 #include "cpu/load/arena.h"
 #include "cpu/ops/prepare.h"
 #include "cpu/status.h"
 #include "program/meetings.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

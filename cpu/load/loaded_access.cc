@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/load/loaded.h"
 #include "cpu/ops/copy.h"
 #include "cpu/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 #include "program/strides.h"
 
 namespace colonnade::cpu {

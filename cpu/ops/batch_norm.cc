@@ -8,7 +8,7 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
-#include "program/batch_norm.h"
+#include "program/formulas/batch_norm.h"
 
 namespace colonnade::cpu {
 

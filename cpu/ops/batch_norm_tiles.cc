@@ -1,8 +1,8 @@
 #include "cpu/ops/batch_norm_tiles.h"
 
 #include "cpu/ops/element.h"
-#include "program/bfloat16.h"
-#include "program/math.h"
+#include "program/formulas/bfloat16.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cpu {
 namespace {

@@ -12,7 +12,7 @@
 #include "cpu/load/view.h"
 #include "cpu/ops/clones.h"
 #include "cpu/threads/parallel.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 
@@ -63,7 +63,7 @@ template <class T>
 using ByLane = std::array<T, kChannelBlock>;
 
 // Two sums of each lane of a block. They are in double from the first product on: those of f32 values are exact in it, as
-// program/batch_norm.h promises, and memory is slower than the additions.
+// program/formulas/batch_norm.h promises, and memory is slower than the additions.
 struct LaneSums {
   alignas(64) ByLane<double> first = {}, second = {};
 

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/status_macros.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/sum_plan.h"
 #include "program/collective_moves.h"
-#include "program/status_macros.h"
 #include "program/visit_dtype.h"
 
 namespace colonnade::cpu {

@@ -8,8 +8,8 @@
 #include "cpu/alignment.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/formulas/rounding.h"
 #include "program/product_uses.h"
-#include "program/rounding.h"
 
 namespace colonnade::cpu {
 

@@ -9,8 +9,8 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/winograd_loops.h"
 #include "cpu/threads/parallel.h"
+#include "program/formulas/rounding.h"
 #include "program/product_uses.h"
-#include "program/rounding.h"
 
 namespace colonnade::cpu {
 

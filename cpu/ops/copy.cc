@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
-#include "program/status_macros.h"
 #include "program/strides.h"
 #include "program/visit_dtype.h"
 

@@ -2,7 +2,7 @@
 #ifndef COLONNADE_CPU_ELEMENT_H_
 #define COLONNADE_CPU_ELEMENT_H_
 
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "program/types.h"
 
 namespace colonnade::cpu {

@@ -11,7 +11,7 @@
 #include "cpu/ops/clones.h"
 #include "cpu/ops/element.h"
 #include "cpu/ops/sum_plan.h"
-#include "program/math.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cpu {
 

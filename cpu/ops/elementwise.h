@@ -1,6 +1,6 @@
 // Loops over elements: sums, biases, activations, dropout, and the check that all is finite.
 //
-// The formulas stand in program/math.h. Operands may be any boxes in any layouts; loops follow the memory.
+// The formulas stand in program/formulas/math.h. Operands may be any boxes in any layouts; loops follow the memory.
 #ifndef COLONNADE_CPU_ELEMENTWISE_H_
 #define COLONNADE_CPU_ELEMENTWISE_H_
 

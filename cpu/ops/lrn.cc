@@ -9,7 +9,7 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 

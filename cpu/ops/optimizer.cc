@@ -5,11 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/clones.h"
 #include "cpu/ops/elementwise.h"
-#include "program/status_macros.h"
-#include "program/update_gate.h"
+#include "program/formulas/update_gate.h"
 
 namespace colonnade::cpu {
 namespace {

@@ -12,8 +12,8 @@
 #include "cpu/ops/primitive.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
-#include "program/bfloat16.h"
-#include "program/rounding.h"
+#include "program/formulas/bfloat16.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 

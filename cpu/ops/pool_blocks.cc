@@ -4,7 +4,7 @@
 #include "cpu/ops/block_loops.h"
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 

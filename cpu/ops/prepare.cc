@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/status_macros.h"
 #include "cpu/ops/batch_norm.h"
 #include "cpu/ops/conv.h"
 #include "cpu/ops/copy.h"
@@ -16,7 +17,6 @@
 #include "cpu/ops/staging.h"
 #include "cpu/reference.h"
 #include "program/op_traits.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

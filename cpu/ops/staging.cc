@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "base/status_macros.h"
 #include "cpu/alignment.h"
 #include "cpu/load/box.h"
 #include "cpu/ops/copy.h"
 #include "cpu/ops/primitive.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 

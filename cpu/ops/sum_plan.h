@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "cpu/load/box.h"
 #include "cpu/load/view.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::cpu {
 

@@ -19,7 +19,7 @@ COLONNADE_VECTOR_INLINE void Store(const Vector& from, float* to) { *reinterpret
 // Keeps a value in a register where the compiler would load it again for each use.
 COLONNADE_VECTOR_INLINE void Keep(Vector& value) { asm("" : "+v"(value)); }
 
-// Vectors of the upper halves of floats (program/bfloat16.h). Store rounds to nearest, ties to even; NaN stays NaN.
+// Vectors of the upper halves of floats (program/formulas/bfloat16.h). Store rounds to nearest, ties to even; NaN stays NaN.
 typedef std::uint16_t Halves __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
 typedef std::uint16_t LooseHalves
     __attribute__((vector_size(kLanes * sizeof(std::uint16_t)), aligned(sizeof(std::uint16_t)), may_alias));

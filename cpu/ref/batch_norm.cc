@@ -1,10 +1,10 @@
-#include "program/batch_norm.h"
+#include "program/formulas/batch_norm.h"
 
 #include <utility>
 #include <vector>
 
 #include "cpu/ref/dense.h"
-#include "program/math.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cpu::ref {
 namespace {

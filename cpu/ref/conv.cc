@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cpu/ref/dense.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu::ref {
 namespace {

@@ -1,6 +1,6 @@
 #include "cpu/ref/dense.h"
 
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "program/visit_dtype.h"
 
 namespace colonnade::cpu::ref {

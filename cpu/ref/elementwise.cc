@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cpu/ref/dense.h"
-#include "program/math.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cpu::ref {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cpu/ref/dense.h"
-#include "program/update_gate.h"
+#include "program/formulas/update_gate.h"
 
 namespace colonnade::cpu::ref {
 namespace {

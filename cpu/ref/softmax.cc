@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cpu/ref/dense.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu::ref {
 namespace {

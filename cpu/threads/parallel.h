@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
 

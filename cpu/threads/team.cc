@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/status_macros.h"
 #include "cpu/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cpu {
 

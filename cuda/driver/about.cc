@@ -7,8 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 #if COLONNADE_NCCL
 #include <nccl.h>
 #endif

@@ -7,10 +7,10 @@
 #include <cudnn.h>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "cuda/driver/descriptor.h"
 #include "cuda/driver/matrix_products.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

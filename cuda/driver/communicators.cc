@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cuda/driver/check.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -93,7 +93,7 @@ Communicators::~Communicators() {
 
 // Until no rank is at work on what was asked of it.
 absl::Status Communicators::Settle(const Communicator& communicator, const char* call) {
-  const absl::Time last = program::SteadyNow() + kMostWait;
+  const absl::Time last = base::SteadyNow() + kMostWait;
   for (size_t r = 0; r < communicator.ranks.size();) {
     ncclResult_t state = ncclSuccess;
     RETURN_IF_ERROR(cuda::Check(ncclCommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
@@ -101,7 +101,7 @@ absl::Status Communicators::Settle(const Communicator& communicator, const char*
       ++r;
     } else if (state != ncclInProgress) {
       return cuda::Check(state, call);
-    } else if (program::SteadyNow() > last) {
+    } else if (base::SteadyNow() > last) {
       return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(kMostWait)));
     } else {
       std::this_thread::yield();

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/driver/convolution_graph_builder.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

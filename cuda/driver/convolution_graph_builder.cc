@@ -109,7 +109,7 @@ void ConvolutionGraphBuilder::AddRest(cudnnBackendDescriptor_t product) {
     AddPointwise(CUDNN_POINTWISE_ADD, last, bias, sum);
     last = sum;
   }
-  // max(NaN, 0) is 0, as in program/math.h.
+  // max(NaN, 0) is 0, as in program/formulas/math.h.
   if (c_.relu) AddPointwise(CUDNN_POINTWISE_RELU_FWD, last, nullptr, AddTensor(kY, ShapeOf(kY)));
 }
 

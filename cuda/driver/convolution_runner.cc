@@ -4,8 +4,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

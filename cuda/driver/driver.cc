@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "base/steady_now.h"
 #include "cuda/backend.h"
 #include "cuda/calls.h"
 #include "cuda/driver/check.h"
@@ -22,8 +24,6 @@
 #include "cuda/driver/matrix_products.h"
 #include "cuda/kernels/launch.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
-#include "program/steady_now.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -206,12 +206,12 @@ class CudaCalls : public Calls {
       return absl::OkStatus();
     }
     // A rank that waits for a lost one would let the event wait for ever.
-    for (const absl::Time last = program::SteadyNow() + kMostStepWait;;) {
+    for (const absl::Time last = base::SteadyNow() + kMostStepWait;;) {
       const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
       if (state != cudaErrorNotReady) return CheckCall(state, "cudaEventQuery");
       (void)cudaGetLastError();
       RETURN_IF_ERROR(communicators_.Check());
-      if (program::SteadyNow() > last) {
+      if (base::SteadyNow() > last) {
         communicators_.Abort();
         return absl::UnavailableError(
             absl::StrCat("a step was not over after ", absl::FormatDuration(kMostStepWait), ": a collective of NCCL hangs"));

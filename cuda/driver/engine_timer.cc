@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/driver/check.h"
-#include "program/bfloat16.h"
-#include "program/status_macros.h"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "cuda/alignment.h"
 #include "cuda/driver/check.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

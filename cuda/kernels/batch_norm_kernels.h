@@ -11,8 +11,8 @@
 #include "cuda/kernels/batch_norm_sum_kernels.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
-#include "program/batch_norm.h"
-#include "program/math.h"
+#include "program/formulas/batch_norm.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cuda {
 

@@ -6,9 +6,9 @@
 
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
-#include "program/activation.h"
-#include "program/bfloat16.h"
-#include "program/math.h"
+#include "program/formulas/activation.h"
+#include "program/formulas/bfloat16.h"
+#include "program/formulas/math.h"
 #include "program/op.h"
 
 namespace colonnade::cuda {
@@ -104,7 +104,7 @@ struct AddBias {
   }
 };
 
-// y = f(x); Formula is one of program/activation.h.
+// y = f(x); Formula is one of program/formulas/activation.h.
 template <class Formula, class T, int lanes>
 struct ActivationForwardElements {
   Walk walk;  // x, y

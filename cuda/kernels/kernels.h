@@ -1,4 +1,4 @@
-// Our own kernels: what thread i of each does. The mathematics of elements is program/math.h's.
+// Our own kernels: what thread i of each does. The mathematics of elements is program/formulas/math.h's.
 //
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
 // (kernels.cu starts it) and, in tests, on the host in a loop. Instead of operator() a kernel may have Load(i), what i
@@ -22,7 +22,7 @@
 #include "cuda/kernels/softmax_kernels.h"
 #include "cuda/kernels/update_kernels.h"
 #include "cuda/kernels/vector.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::cuda {
 

@@ -12,7 +12,7 @@
 #include "cuda/kernels/image_kernels.h"
 #include "cuda/kernels/reduction.h"
 #include "cuda/kernels/vector.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "program/host_device.h"
+#include "program/formulas/host_device.h"
 
 namespace colonnade::cuda {
 

@@ -8,8 +8,8 @@
 #include "cuda/kernels/reduction.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
-#include "program/math.h"
-#include "program/rounding.h"
+#include "program/formulas/math.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 

@@ -7,10 +7,10 @@
 #include "cuda/kernels/reduction.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
-#include "program/adamw.h"
+#include "program/formulas/adamw.h"
+#include "program/formulas/sgd.h"
+#include "program/formulas/update_gate.h"
 #include "program/op.h"
-#include "program/sgd.h"
-#include "program/update_gate.h"
 
 namespace colonnade::cuda {
 

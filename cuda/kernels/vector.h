@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "cuda/kernels/walk.h"
-#include "program/host_device.h"
+#include "program/formulas/host_device.h"
 
 namespace colonnade::cuda {
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cuda/load/view.h"
-#include "program/host_device.h"
+#include "program/formulas/host_device.h"
 
 namespace colonnade::cuda {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/status_macros.h"
 #include "engine/io/pages.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

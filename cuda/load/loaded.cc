@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/ops/collective.h"
 #include "cuda/ops/nccl.h"
 #include "cuda/ops/prepare.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/load/loaded.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/load/loaded.h"
 #include "cuda/status.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

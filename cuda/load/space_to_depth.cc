@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/ops/pool.h"
-#include "program/rounding.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 

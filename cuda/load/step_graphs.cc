@@ -1,6 +1,6 @@
 #include "cuda/load/step_graphs.h"
 
-#include "program/status_macros.h"
+#include "base/status_macros.h"
 
 namespace colonnade::cuda {
 

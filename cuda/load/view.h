@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "absl/types/span.h"
-#include "program/host_device.h"
+#include "program/formulas/host_device.h"
 #include "program/types.h"
 
 namespace colonnade::cuda {

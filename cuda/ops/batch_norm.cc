@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "cuda/ops/elementwise.h"
 #include "cuda/ops/pool.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"
 #include "program/collective_moves.h"
-#include "program/status_macros.h"
 #include "program/strides.h"
 
 namespace colonnade::cuda {

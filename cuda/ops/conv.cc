@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/load/space_to_depth.h"
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"
 #include "program/product_uses.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

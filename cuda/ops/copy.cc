@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/load/space_to_depth.h"
 #include "cuda/ops/pool.h"
-#include "program/status_macros.h"
 #include "program/strides.h"
 
 namespace colonnade::cuda {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/ops/copy.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cuda/ops/elementwise.h"
 #include "program/product_uses.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

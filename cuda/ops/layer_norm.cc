@@ -3,10 +3,10 @@
 #include <initializer_list>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "cuda/ops/elementwise.h"
 #include "cuda/ops/pool.h"
-#include "program/rounding.h"
-#include "program/status_macros.h"
+#include "program/formulas/rounding.h"
 
 namespace colonnade::cuda {
 namespace {

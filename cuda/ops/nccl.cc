@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/status_macros.h"
 #include "cuda/ops/copy.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "cuda/ops/copy.h"
 #include "cuda/ops/elementwise.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -1,5 +1,6 @@
 #include "cuda/ops/prepare.h"
 
+#include "base/status_macros.h"
 #include "cuda/ops/batch_norm.h"
 #include "cuda/ops/conv.h"
 #include "cuda/ops/copy.h"
@@ -11,7 +12,6 @@
 #include "cuda/ops/pool.h"
 #include "cuda/ops/softmax.h"
 #include "program/op_traits.h"
-#include "program/status_macros.h"
 
 namespace colonnade::cuda {
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/full_io.h"
+#include "base/status_macros.h"
 #include "engine/io/file.h"
-#include "program/full_io.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 
@@ -43,7 +43,7 @@ AppendFile::~AppendFile() { ::close(descriptor_); }
 absl::Status AppendFile::Append(absl::string_view piece) {
   const off_t before = ::lseek(descriptor_, 0, SEEK_END);
   if (before < 0) return SystemError("write", path_);
-  if (program::WriteFull(descriptor_, piece)) return absl::OkStatus();
+  if (base::WriteFull(descriptor_, piece)) return absl::OkStatus();
   const absl::Status status = SystemError("write", path_);
   (void)!::ftruncate(descriptor_, before);
   return status;

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "engine/io/crc32c.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {

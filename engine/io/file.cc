@@ -16,8 +16,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
-#include "program/full_io.h"
-#include "program/status_macros.h"
+#include "base/full_io.h"
+#include "base/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -103,7 +103,7 @@ class TemporaryFile {
 
   absl::Status Append(absl::string_view bytes) {
     const auto write = [this](int file, const void* from, size_t count) { return calls_.Write(file, from, count); };
-    return program::WriteFull(descriptor_, bytes, write) ? absl::OkStatus() : SystemError("write", target_.asked);
+    return base::WriteFull(descriptor_, bytes, write) ? absl::OkStatus() : SystemError("write", target_.asked);
   }
 
   absl::Status Keep() {
@@ -151,7 +151,7 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& path, int64_t l
   contents.reserve(static_cast<size_t>(std::min<int64_t>(info.st_size, limit_bytes)));
   char chunk[1 << 16];
   for (;;) {
-    const int64_t count = program::ReadFull(file, static_cast<int64_t>(contents.size()), absl::MakeSpan(chunk));
+    const int64_t count = base::ReadFull(file, static_cast<int64_t>(contents.size()), absl::MakeSpan(chunk));
     if (count < 0) return SystemError("read", path);
     contents.append(chunk, static_cast<size_t>(count));
     if (static_cast<int64_t>(contents.size()) > limit_bytes) {

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/status_macros.h"
 #include "engine/io/file.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 

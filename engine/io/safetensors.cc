@@ -11,12 +11,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quoted.h"
+#include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/mapped_file.h"
 #include "nlohmann/json.hpp"
-#include "program/quoted.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -67,10 +67,10 @@ const absl::string_view* FindTwice(const std::vector<absl::string_view>& names) 
 // Shape and offsets against the bytes of data that the file has.
 absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
   auto broken = [&entry](const std::string& what) {
-    return Broken(absl::StrFormat("tensor %s: %s", program::Quoted(entry.tensor.name), what));
+    return Broken(absl::StrFormat("tensor %s: %s", base::Quoted(entry.tensor.name), what));
   };
   if (entry.dtype != "F32" && entry.dtype != "F64" && !entry.is_counter()) {
-    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", program::Quoted(entry.dtype)));
+    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", base::Quoted(entry.dtype)));
   }
   uint64_t bytes = entry.element_bytes();
   bool fits = !entry.too_large;
@@ -134,7 +134,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
                 : key_ == "data_offsets" ? &entry.has_offsets
                                          : nullptr;
     if (has == nullptr) return Unexpected();
-    if (*has) return Fail(absl::StrFormat("tensor %s: key \"%s\" stands twice", program::Quoted(entry.tensor.name), key_));
+    if (*has) return Fail(absl::StrFormat("tensor %s: key \"%s\" stands twice", base::Quoted(entry.tensor.name), key_));
     *has = true;
     return true;
   }
@@ -188,14 +188,14 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
         return Fail(kNoText);
       case In::kShape:
         return Fail(
-            absl::StrFormat("tensor %s: expected a shape of whole numbers", program::Quoted(entries_.back().tensor.name)));
+            absl::StrFormat("tensor %s: expected a shape of whole numbers", base::Quoted(entries_.back().tensor.name)));
       case In::kTop:
-        return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, program::Quoted(key_)));
+        return key_ == kMetadata ? Fail(kNoText) : Fail(absl::StrFormat(kIncomplete, base::Quoted(key_)));
       case In::kTensor:
       case In::kOffsets:
         break;
     }
-    return Fail(absl::StrFormat(kIncomplete, program::Quoted(entries_.back().tensor.name)));
+    return Fail(absl::StrFormat(kIncomplete, base::Quoted(entries_.back().tensor.name)));
   }
   bool CheckNames() {
     std::vector<absl::string_view> names, keys(metadata_keys_.begin(), metadata_keys_.end());
@@ -203,7 +203,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     for (const Entry& entry : entries_) names.push_back(entry.tensor.name);
     for (const std::vector<absl::string_view>* list : {&names, &keys}) {
       const absl::string_view* twice = FindTwice(*list);
-      if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", program::Quoted(*twice)));
+      if (twice != nullptr) return Fail(absl::StrFormat("key %s stands twice in the header", base::Quoted(*twice)));
     }
     return true;
   }
@@ -239,7 +239,7 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) 
   for (const Entry& entry : entries) {
     if (entry.begin() != at) {
       return Broken(absl::StrFormat("tensor %s: expected its bytes to begin at %d, found %d",
-                                    program::Quoted(entry.tensor.name), at, entry.begin()));
+                                    base::Quoted(entry.tensor.name), at, entry.begin()));
     }
     at = entry.end();
   }
@@ -258,7 +258,7 @@ absl::Status CheckSum(const Header& header, absl::string_view data) {
   const std::string found = absl::StrFormat("%08x", sum);
   if (found == *header.checksum) return absl::OkStatus();
   return Broken(absl::StrFormat("expected tensors of checksum %s, as %s says, found %s: the file is damaged",
-                                program::Quoted(*header.checksum), kChecksum, found));
+                                base::Quoted(*header.checksum), kChecksum, found));
 }
 
 std::vector<float> AsFloats(const NamedTensor& tensor) { return {tensor.values.begin(), tensor.values.end()}; }
@@ -271,7 +271,7 @@ absl::string_view BytesOf(const TensorView& tensor) { return {tensor.bytes.data(
 absl::Status CheckStated(absl::Span<const TensorView> tensors) {
   std::vector<absl::string_view> names;
   for (const TensorView& tensor : tensors) {
-    const std::string name = program::Quoted(tensor.name);
+    const std::string name = base::Quoted(tensor.name);
     if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
     const int64_t elements = static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype);
     if (elements != program::ElementCount(tensor.shape)) {
@@ -281,7 +281,7 @@ absl::Status CheckStated(absl::Span<const TensorView> tensors) {
     names.push_back(tensor.name);
   }
   const absl::string_view* twice = FindTwice(names);
-  return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", program::Quoted(*twice)));
+  return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", base::Quoted(*twice)));
 }
 
 // The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes. Without a checksum where

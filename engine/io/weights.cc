@@ -8,13 +8,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/json_text.h"
+#include "base/quoted.h"
+#include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "program/json_text.h"
-#include "program/quoted.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -48,12 +48,12 @@ absl::Status CheckShard(const MappedWeights& weights, size_t first, std::set<std
     return absl::InvalidArgumentError(
         absl::StrFormat("expected only the tensors that the index names for it, found %s besides; "
                         "use the index that was written with it",
-                        program::Quoted(weights.tensors[i].name)));
+                        base::Quoted(weights.tensors[i].name)));
   }
   for (const std::string& name : named) {
     if (IsBatchCounter(name)) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected tensor %s, which the index names for it, found none", program::Quoted(name)));
+        absl::StrFormat("expected tensor %s, which the index names for it, found none", base::Quoted(name)));
   }
   return absl::OkStatus();
 }
@@ -76,17 +76,16 @@ absl::StatusOr<MappedWeights> MapShards(const std::string& index) {
 }  // namespace
 
 absl::StatusOr<WeightMap> WeightMapFromJson(absl::string_view text) {
-  ASSIGN_OR_RETURN(IndexJson json, program::ParseJson<IndexJson>(text, kDeepestIndex));
+  ASSIGN_OR_RETURN(IndexJson json, base::ParseJson<IndexJson>(text, kDeepestIndex));
   if (!json.is_object() || !json.contains(kWeightMap) || !json[kWeightMap].is_object()) {
     return absl::InvalidArgumentError("expected {\"weight_map\": {tensor: file}}, found no such object");
   }
   WeightMap map;
   for (const auto& [name, file] : json[kWeightMap].items()) {
     if (!file.is_string() || !IsFileBeside(file)) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("tensor %s: expected the name of a file beside the index, found %s", program::Quoted(name),
-                          file.is_string() ? program::Quoted(file.get_ref<const std::string&>())
-                                           : absl::StrCat("a JSON ", file.type_name())));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "tensor %s: expected the name of a file beside the index, found %s", base::Quoted(name),
+          file.is_string() ? base::Quoted(file.get_ref<const std::string&>()) : absl::StrCat("a JSON ", file.type_name())));
     }
     map.emplace(name, file);
   }

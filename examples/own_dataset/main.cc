@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "engine/data_source.h"
 #include "engine/executor.h"
@@ -22,7 +23,6 @@
 #include "layers/graph.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 
 using namespace colonnade;  // NOLINT: an example
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
@@ -16,7 +17,6 @@
 #include "layers/graph.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 
 using namespace colonnade;  // NOLINT: an example
 

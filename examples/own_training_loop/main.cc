@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
@@ -23,7 +24,6 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 
 using namespace colonnade;  // NOLINT: an example
 

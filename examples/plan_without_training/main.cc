@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "engine/machine.h"
 #include "engine/simulator.h"
 #include "layers/graph.h"
@@ -18,7 +19,6 @@
 #include "partition/named_plans.h"
 #include "partition/planner.h"
 #include "program/representative_program.h"
-#include "program/status_macros.h"
 #include "tools/intervals.h"
 #include "tools/machines.h"
 #include "tools/planning.h"

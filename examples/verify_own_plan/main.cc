@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
 #include "layers/graph.h"
 #include "partition/plan.h"
-#include "program/status_macros.h"
 #include "tools/planning.h"
 #include "tools/verify_plan.h"
 

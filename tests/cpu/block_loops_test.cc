@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/ops/instruction_set.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "tests/cpu/guarded_images.h"
 #include "tests/cpu/loops_fixture.h"
 #include "tests/sanitized.h"

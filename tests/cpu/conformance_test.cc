@@ -15,8 +15,8 @@
 #include "gtest/gtest.h"
 #include "op_case_run.h"
 #include "op_cases.h"
+#include "program/formulas/philox.h"
 #include "program/op_traits.h"
-#include "program/philox.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::conformance {

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/steady_now.h"
 #include "cpu/threads/cores.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "program/steady_now.h"
 #include "tests/counts_core_waits.h"
 #include "tests/folder.h"
 
@@ -66,10 +66,10 @@ TEST(CoreWaits, GrowWhileAnotherThreadHasTheCore) {
   };
   std::thread first(spin), second(spin);
   while (named < 2) absl::SleepFor(kMs);
-  const absl::Time begin = program::SteadyNow();
+  const absl::Time begin = base::SteadyNow();
   const std::map<int, absl::Duration> before = CoreWaits();
   absl::SleepFor(400 * kMs);
-  const absl::Duration waited = LongestWait(before, CoreWaits()), passed = program::SteadyNow() - begin;
+  const absl::Duration waited = LongestWait(before, CoreWaits()), passed = base::SteadyNow() - begin;
   stop = true;
   first.join();
   second.join();

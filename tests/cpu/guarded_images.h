@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::cpu {
 

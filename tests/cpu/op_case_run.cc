@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/ref/kernels.h"
 #include "gtest/gtest.h"
-#include "program/bfloat16.h"
 #include "program/builder.h"
+#include "program/formulas/bfloat16.h"
+#include "program/formulas/philox.h"
 #include "program/op_traits.h"
-#include "program/philox.h"
 #include "program/verify.h"
 
 namespace colonnade::conformance {

@@ -9,7 +9,7 @@
 #include "cpu/ref/kernels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "program/math.h"
+#include "program/formulas/math.h"
 
 namespace colonnade::cpu::ref {
 namespace {

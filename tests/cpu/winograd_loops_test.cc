@@ -12,7 +12,7 @@
 
 #include "absl/algorithm/container.h"
 #include "cpu/ops/instruction_set.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "tests/cpu/guarded_images.h"
 #include "tests/cpu/loops_fixture.h"
 #include "tests/sanitized.h"

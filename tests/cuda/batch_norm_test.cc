@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/ref/kernels.h"
 #include "gtest/gtest.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "run_kernel.h"
 #include "tests/cpu/op_case_run.h"
 

@@ -15,8 +15,8 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/dag.h"
+#include "program/formulas/philox.h"
 #include "program/meetings.h"
-#include "program/philox.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cuda {

@@ -4,7 +4,7 @@
 
 #include "cuda/kernels/walk.h"
 #include "gtest/gtest.h"
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::data {
 namespace {

@@ -1,5 +1,5 @@
 // Flows that were joined end when those would that they stand for, whatever runs beside them.
-#include "engine/alike_flows.h"
+#include "engine/simulator/alike_flows.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // What one task and one transfer cost on a profile, against numbers that one can compute by hand.
-#include "engine/cost_model.h"
+#include "engine/simulator/cost_model.h"
 
 #include <algorithm>
 #include <cmath>

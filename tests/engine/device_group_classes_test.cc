@@ -1,4 +1,4 @@
-#include "engine/device_group_classes.h"
+#include "engine/simulator/device_group_classes.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "engine/fair_share.h"
+#include "engine/simulator/fair_share.h"
 
 #include <limits>
 #include <vector>

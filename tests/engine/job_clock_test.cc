@@ -1,6 +1,6 @@
 // The clock of the simulator's jobs, by hand: each on its own, and where all share cores.
 
-#include "engine/job_clock.h"
+#include "engine/simulator/job_clock.h"
 
 #include <limits>
 

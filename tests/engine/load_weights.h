@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
-#include "program/status_macros.h"
 
 namespace colonnade::engine {
 

@@ -1,5 +1,5 @@
 // The rings of a collective: they share no link, and use all that there are.
-#include "engine/rings.h"
+#include "engine/simulator/rings.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/cost_model.h"
 #include "engine/simulator.h"
+#include "engine/simulator/cost_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"

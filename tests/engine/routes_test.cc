@@ -1,5 +1,5 @@
 // Routes of devices that are alike, which are found for their class.
-#include "engine/routes.h"
+#include "engine/simulator/routes.h"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // Flows over links that are shared, and over copy engines that are not, by hand.
 
-#include "engine/running_flows.h"
+#include "engine/simulator/running_flows.h"
 
 #include <limits>
 #include <vector>

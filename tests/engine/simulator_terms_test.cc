@@ -2,10 +2,10 @@
 // server, slower devices. All times are exact.
 #include <vector>
 
-#include "engine/cost_model.h"
-#include "engine/routes.h"
 #include "engine/simulator.h"
-#include "engine/transfer_phases.h"
+#include "engine/simulator/cost_model.h"
+#include "engine/simulator/routes.h"
+#include "engine/simulator/transfer_phases.h"
 #include "gtest/gtest.h"
 #include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"

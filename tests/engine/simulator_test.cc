@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/transfer_phases.h"
+#include "engine/simulator/transfer_phases.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"

@@ -1,5 +1,5 @@
 // Times of transfers that the published formulas leave out: sums between phases, loads and stores, staged pairs.
-#include "engine/transfer_phases.h"
+#include "engine/simulator/transfer_phases.h"
 
 #include <vector>
 

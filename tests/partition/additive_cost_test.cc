@@ -1,5 +1,5 @@
 // What the additive cost says of transfers, against the actions and the Program that lowering makes.
-#include "partition/additive_cost.h"
+#include "partition/planner/additive_cost.h"
 
 #include <set>
 #include <string>

@@ -1,6 +1,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "partition/lowering_passes.h"
+#include "partition/lowering/passes.h"
 #include "program/builder.h"
 #include "program/dag.h"
 #include "program/memory.h"

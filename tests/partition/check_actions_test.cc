@@ -1,5 +1,5 @@
 // What must hold after each lowering pass.
-#include "partition/check_actions.h"
+#include "partition/lowering/check_actions.h"
 
 #include <string>
 

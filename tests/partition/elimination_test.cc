@@ -1,5 +1,5 @@
 // Elimination against every assignment there is, on costs that are small whole numbers: sums are exact and many are equal.
-#include "partition/elimination.h"
+#include "partition/planner/elimination.h"
 
 #include <algorithm>
 #include <numeric>

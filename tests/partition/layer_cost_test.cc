@@ -1,5 +1,5 @@
 // The additive costs that propose plans, in exact numbers: a compute task costs its flops, a transfer its bytes.
-#include "partition/layer_cost.h"
+#include "partition/planner/layer_cost.h"
 
 #include <set>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "partition/proposals.h"
+#include "partition/planner/proposals.h"
 #include "tests/partition/lowering_case.h"
 
 namespace colonnade::partition {

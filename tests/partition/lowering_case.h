@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "partition/lowering_passes.h"
+#include "partition/lowering/passes.h"
 
 namespace colonnade::partition {
 

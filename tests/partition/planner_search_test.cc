@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/planner.h"
-#include "partition/proposals.h"
+#include "partition/planner/proposals.h"
 #include "tests/partition/lowering_case.h"
 
 namespace colonnade::partition {

@@ -1,5 +1,5 @@
 // Proposals against every assignment there is, on random networks that are small enough to try them all.
-#include "partition/proposals.h"
+#include "partition/planner/proposals.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "partition/additive_cost.h"
+#include "partition/planner/additive_cost.h"
 #include "tests/partition/lowering_case.h"
 #include "tests/partition/random_case.h"
 #include "tests/sanitized.h"

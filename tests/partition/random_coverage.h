@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "layers/graph.h"
 #include "layers/traits.h"
-#include "partition/lowering_passes.h"
+#include "partition/lowering/passes.h"
 #include "partition/plan.h"
 #include "partition/shardings.h"
 

@@ -14,7 +14,7 @@
 #include "layers/traits.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "program/bfloat16.h"
+#include "program/formulas/bfloat16.h"
 #include "tests/partition/random_run.h"
 #include "tests/sanitized.h"
 

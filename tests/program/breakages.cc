@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "program/verify.h"
-#include "program/verify_rules.h"
+#include "program/verify/rules.h"
 
 namespace colonnade::program {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "program/meetings.h"
-#include "program/text_fields.h"
+#include "program/text/fields.h"
 
 namespace colonnade::program {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "program/verify_rules.h"
+#include "program/verify/rules.h"
 #include "tests/program/sample_programs.h"
 
 namespace colonnade::program {

@@ -1,11 +1,11 @@
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 #include <cmath>
 #include <limits>
 
 #include "gtest/gtest.h"
-#include "program/math.h"
-#include "program/sgd.h"
+#include "program/formulas/math.h"
+#include "program/formulas/sgd.h"
 
 namespace colonnade::program {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "program/dag.h"
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 
 namespace colonnade::program {
 namespace {

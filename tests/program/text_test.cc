@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "program/philox.h"
+#include "program/formulas/philox.h"
 #include "tests/program/sample_programs.h"
 
 namespace colonnade::program {

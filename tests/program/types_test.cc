@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "gtest/gtest.h"
-#include "program/bfloat16.h"
 #include "program/boxes.h"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::program {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "program/device_classes.h"
 #include "program/memory.h"
 #include "program/memory_order.h"
-#include "program/status_macros.h"
-#include "program/verify_rules.h"
+#include "program/verify/rules.h"
 
 namespace colonnade::program {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "gtest/gtest.h"
-#include "program/verify_rules.h"
+#include "program/verify/rules.h"
 #include "tests/program/breakages.h"
 #include "tests/program/sample_programs.h"
 

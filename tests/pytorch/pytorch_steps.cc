@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "bench/command_line.h"
 #include "cpu/backend.h"
 #include "engine/classification.h"
@@ -23,7 +24,6 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
-#include "program/status_macros.h"
 #include "tests/engine/load_weights.h"
 
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <iterator>
 
-#include "engine/cost_model.h"
-#include "engine/routes.h"
+#include "engine/simulator/cost_model.h"
+#include "engine/simulator/routes.h"
 #include "gtest/gtest.h"
 #include "tools/machines.h"
 
