@@ -27,8 +27,8 @@ constexpr char kFlag[] = "--config";
 constexpr int64_t kMostBytes = 1 << 24;  // of a record, which has the loss of each step
 
 bool Has(const std::vector<std::string>& words, const std::string& flag) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& word) { return word == flag || absl::StartsWith(word, flag + "="); });
+  return absl::c_any_of(WordsBeforeDashes(words),
+                        [&](const std::string& word) { return word == flag || absl::StartsWith(word, flag + "="); });
 }
 
 // The other flag that says what this one says, where a run takes only one of the two.
@@ -37,7 +37,7 @@ std::string InPlaceOf(const std::string& flag) {
   return flag == "--epochs" ? "--steps" : flag;
 }
 
-std::string ConfigFileOf(const std::vector<std::string>& words) {
+std::string ConfigFileOf(absl::Span<const std::string> words) {
   for (size_t i = 0; i < words.size(); ++i) {
     absl::string_view word = words[i];
     if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
@@ -198,7 +198,7 @@ absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::
 }
 
 absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words, const CLI::App& app) {
-  const std::string file = ConfigFileOf(words);
+  const std::string file = ConfigFileOf(WordsBeforeDashes(words));
   const CLI::App* const command = CommandOf(app, words);
   if (file.empty() || command == nullptr) return ConfiguredWords{.words = words};
   if (command->get_option_no_throw(kFlag) == nullptr) {

@@ -1,6 +1,7 @@
 #include "cli/config_items.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -81,8 +82,12 @@ absl::StatusOr<std::vector<ConfigItem>> ParseRecord(const std::string& text, con
   return items;
 }
 
-// Returns a value in TOML: integers in decimal, text in double quotes.
+// Returns a value in TOML: integers in decimal, fractions in as few digits as tell them from all others, text in double
+// quotes.
 std::string AsToml(const toml::node& value) {
+  if (const auto* number = value.as_floating_point(); number != nullptr && std::isfinite(number->get())) {
+    return Json(number->get()).dump();
+  }
   std::ostringstream text;
   text << toml::toml_formatter(value, toml::format_flags::none);
   return text.str();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -122,6 +123,11 @@ const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& w
     at = subs.front();
   }
   return at == &app ? nullptr : at;
+}
+
+absl::Span<const std::string> WordsBeforeDashes(const std::vector<std::string>& words) {
+  const auto dashes = absl::c_find(words, "--");
+  return absl::MakeConstSpan(words).first(static_cast<size_t>(dashes - words.begin()));
 }
 
 }  // namespace colonnade::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/types/span.h"
 
 namespace colonnade::cli {
 
@@ -42,6 +43,9 @@ std::string NameOf(const CLI::App& command);
 
 // Returns the sub-command, or group, that the first words name; null if they name none.
 const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& words);
+
+// Returns the words that may be flags: those before "--", behind which all are values.
+absl::Span<const std::string> WordsBeforeDashes(const std::vector<std::string>& words);
 
 }  // namespace colonnade::cli
 

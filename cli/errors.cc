@@ -14,27 +14,27 @@ absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field) {
   return absl::Status(status.code(), absl::StrCat("--", flag, status.message().substr(field.size())));
 }
 
-int ExitCodeOf(const absl::Status& status) {
+ExitCode ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
-      return 0;
+      return kSuccess;
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:  // what was asked for is more than this program can do
-      return 2;
+      return kUsage;
     case absl::StatusCode::kResourceExhausted:
-      return 12;
+      return kDoesNotFit;
     case absl::StatusCode::kOutOfRange:
-      return 21;
+      return kNotFinite;
     case absl::StatusCode::kInvalidArgument:
-      return 65;
+      return kWrongContents;
     case absl::StatusCode::kNotFound:
-      return 66;
+      return kMissing;
     case absl::StatusCode::kUnavailable:
-      return 69;
+      return kNoDevice;
     case absl::StatusCode::kDataLoss:
-      return 74;
+      return kReadOrWriteFailed;
     default:
-      return 1;
+      return kUnexpected;
   }
 }
 

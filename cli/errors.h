@@ -10,9 +10,21 @@ namespace colonnade::cli {
 // Names the flag --FIELD where the message of a library begins with "field: ".
 absl::Status FieldAsFlag(const absl::Status& status, absl::string_view field);
 
-// Returns the exit code of `status`: 0 ok, 1 unexpected, 2 usage, 12 does not fit, 21 not finite, 65 wrong contents, 66
-// missing, 69 no device, 74 cannot write.
-int ExitCodeOf(const absl::Status& status);
+// What a command ends with (docs/command_line.md); a signal that stops it ends it with 128 + its number instead.
+enum ExitCode {
+  kSuccess = 0,
+  kUnexpected = 1,
+  kUsage = 2,
+  kDoesNotFit = 12,  // in memory
+  kNotFinite = 21,
+  kWrongContents = 65,
+  kMissing = 66,
+  kNoDevice = 69,
+  kReadOrWriteFailed = 74,
+  kSavedForLater = 75,
+};
+
+ExitCode ExitCodeOf(const absl::Status& status);
 
 }  // namespace colonnade::cli
 

@@ -39,8 +39,7 @@ namespace {
 using colonnade::cli::Flags;
 using colonnade::cli::Outcome;
 using colonnade::cli::SubCommand;
-
-constexpr int kUsage = 2, kBadInput = 65, kUnexpected = 1, kOutOfMemory = 12, kWriteError = 74, kSavedForLater = 75;
+using enum colonnade::cli::ExitCode;
 
 // Set by the first signal that asks for an end; g_signal says which it was.
 std::atomic<bool> g_stop{false};
@@ -86,7 +85,7 @@ void OpenClosedStreams() {
 void OnUnreadable(int) {
   WriteToStderr(
       "colonnade: cannot read a mapped file, such as one of weights: it became shorter meanwhile, or its disk failed\n");
-  std::_Exit(kWriteError);
+  std::_Exit(kReadOrWriteFailed);
 }
 
 // Messages have one line, but those of memory, which are of numbers. Names in them may hold anything.
@@ -97,7 +96,7 @@ void SayError(absl::string_view message, bool has_lines = false) {
 
 int ReportUnwritten() {
   SayError("cannot write the results to the standard output");
-  return kWriteError;
+  return kReadOrWriteFailed;
 }
 
 int Report(const absl::Status& status, const Outcome& outcome) {
@@ -112,7 +111,7 @@ int Report(const absl::Status& status, const Outcome& outcome) {
                           outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved));
     return ExitCodeOfStop(g_signal, outcome.resumes);
   }
-  return outcome.disagrees ? kUnexpected : 0;
+  return outcome.disagrees ? kUnexpected : kSuccess;
 }
 
 // An error that begins with a flag of a --config file is one of the file.
@@ -177,7 +176,7 @@ int Main(int argc, char** argv) {
     if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
     const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
     SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
-    return place.empty() ? kUsage : kBadInput;
+    return place.empty() ? kUsage : kWrongContents;
   }
   const auto command =
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
@@ -196,14 +195,14 @@ int main(int argc, char** argv) {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "colonnade: out of memory; use a smaller --batch or more devices\n");
-    return kOutOfMemory;
+    return kDoesNotFit;
   } catch (const std::system_error& error) {
     const bool is_refused = error.code() == std::errc::resource_unavailable_try_again;
     SayError(absl::StrCat(
         is_refused ? "the machine refused another thread; use fewer --data-threads, --threads-per-device or --devices"
                    : "unexpected",
         ": ", error.what()));
-    return is_refused ? kOutOfMemory : kUnexpected;
+    return is_refused ? kDoesNotFit : kUnexpected;
   } catch (const std::exception& error) {
     SayError(absl::StrCat("unexpected: ", error.what()));
     return kUnexpected;

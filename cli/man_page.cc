@@ -131,11 +131,11 @@ std::string Examples(const CLI::App& command) {
   return absl::StrCat(text, ".fi\n");
 }
 
-struct ExitCode {
+struct CodeOnPage {
   const char* code;
   const char* meaning;
 };
-constexpr ExitCode kExitCodes[] = {
+constexpr CodeOnPage kExitCodes[] = {
     {"0", "done"},
     {"1", "verify found a difference, bench transfers a wrong element, or something unexpected happened"},
     {"2", "the command line is wrong"},
@@ -157,7 +157,7 @@ constexpr ExitCode kExitCodes[] = {
 
 std::string ExitStatus() {
   std::string text = ".SH EXIT STATUS\n";
-  for (const ExitCode& code : kExitCodes) absl::StrAppend(&text, ".TP\n", Bold(code.code), "\n", Roff(code.meaning), "\n");
+  for (const CodeOnPage& code : kExitCodes) absl::StrAppend(&text, ".TP\n", Bold(code.code), "\n", Roff(code.meaning), "\n");
   return text;
 }
 

@@ -8,24 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/utf8.h"
 
 namespace colonnade::cli {
-namespace {
-
-// The bytes of the control character that `text` begins with: one of ASCII, or U+0080 to U+009F in UTF-8; 0 where it is
-// none.
-size_t ControlBytes(absl::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
-  return byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
-}
-
-}  // namespace
-
 std::string Printable(absl::string_view text) {
   std::string printable;
   while (!text.empty()) {
-    const size_t control = ControlBytes(text), shown = std::max(control, size_t{1});
+    const size_t control = base::ControlBytes(text), shown = std::max(control, size_t{1});
     absl::StrAppend(&printable, control > 0 ? absl::CEscape(text.substr(0, control)) : std::string(text.substr(0, 1)));
     text.remove_prefix(shown);
   }

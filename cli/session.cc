@@ -24,6 +24,7 @@
 #include "engine/io/file.h"
 #include "engine/precision.h"
 #include "nlohmann/json.hpp"
+#include "partition/legality.h"
 #include "partition/named_plans.h"
 #include "tools/host_memory.h"
 #include "tools/measure.h"
@@ -132,12 +133,13 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
 // Where the batch does not divide into as many parts as the plan has.
 void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
   if (!partition::MovesActivations(plan)) return;
-  const absl::StatusOr<int> parts = partition::TransferParts(graph, plan, SamplesAtOnce(flags));
-  if (!parts.ok() || *parts == plan.transfer_parts) return;  // lowering says what is wrong
+  const auto sharding = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
+  if (!sharding.ok() || sharding->transfer_parts == plan.transfer_parts) return;  // lowering says what is wrong
+  const int parts = sharding->transfer_parts;
   plan.notes.push_back(
       absl::StrFormat("activations move in %d part%s of the batch, not %d: what a device holds of it does not "
                       "divide into more",
-                      *parts, *parts == 1 ? "" : "s", plan.transfer_parts));
+                      parts, parts == 1 ? "" : "s", plan.transfer_parts));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -218,7 +219,7 @@ class SpellingReader {
   // The value of the word: behind its =, or the next word.
   std::optional<std::string> ValueOf(const Word& word) const {
     if (word.value.has_value()) return word.value;
-    if (next_ + 1 < words_.size() && !IsFlag(words_[next_ + 1])) return words_[next_ + 1];
+    if (next_ + 1 < words_.size() && !IsFlag(words_[next_ + 1]) && words_[next_ + 1] != "--") return words_[next_ + 1];
     return std::nullopt;
   }
 
@@ -251,8 +252,8 @@ class SpellingReader {
                                                : absl::StrCat(word.name, ": ", kWhichGpus));
     }
     std::vector<std::string> ours = {absl::StrCat("--devices=", count)};
-    const bool chosen = std::any_of(words_.begin(), words_.end(),
-                                    [](const std::string& other) { return absl::StartsWith(other, "--backend"); });
+    const bool chosen = absl::c_any_of(WordsBeforeDashes(words_),
+                                       [](const std::string& other) { return absl::StartsWith(other, "--backend"); });
     if (Has("--backend") && !chosen) ours.emplace_back("--backend=cuda");
     Take(word, absl::StrCat(word.name, "=", value), ours, /*with_value=*/true);
     return true;

@@ -138,10 +138,10 @@ void ReadWholeNumbersInDecimal(CLI::App& app) {
 }
 
 std::string FlagWithoutValue(const std::vector<std::string>& words) {
-  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
-    return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size();
-  });
-  return found == words.end() ? "" : *found;
+  const absl::Span<const std::string> flags = WordsBeforeDashes(words);
+  const auto found = absl::c_find_if(
+      flags, [](const std::string& word) { return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size(); });
+  return found == flags.end() ? "" : *found;
 }
 
 std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {

@@ -1,7 +1,7 @@
 # The headers that are installed: the interface below, and what it includes. All others may move.
 set(interface
     layers/graph.h models/models.h
-    partition/lower.h partition/mesh.h partition/named_plans.h partition/plan.h partition/planner.h
+    partition/legality.h partition/lower.h partition/mesh.h partition/named_plans.h partition/plan.h partition/planner.h
     program/builder.h program/memory.h program/program.h base/status_macros.h program/text.h program/verify.h
     engine/backend.h engine/checkpoint.h engine/classification.h engine/data_source.h engine/executor.h engine/machine.h engine/simulator.h engine/state.h engine/trace.h
     engine/trainer.h engine/io/file.h engine/io/safetensors.h engine/io/weights.h

@@ -5,27 +5,18 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "layers/traits.h"
 #include "program/formulas/stream_id.h"
 
 namespace colonnade::layers {
 namespace {
-
-// Control characters of ASCII, or U+0080 to U+009F in UTF-8.
-bool HasControls(absl::string_view name) {
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool is_of_unicode = name[i] == '\xc2' && i + 1 < name.size() && (name[i + 1] & 0xe0) == 0x80;
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(name[i])) || is_of_unicode) return true;
-  }
-  return false;
-}
 
 program::Shape WithBatch(int64_t n, const program::Shape& sample) {
   program::Shape shape = {n};
@@ -153,7 +144,7 @@ LayerGraph InEvaluation(LayerGraph graph) {
 
 // The name is printed as it is: to terminals, in tables and in logs.
 GraphBuilder::GraphBuilder(std::string name) {
-  if (HasControls(name)) {
+  if (base::HasControls(name)) {
     status_ = absl::InvalidArgumentError(
         absl::StrFormat("network \"%s\": expected a name without control characters, found some", absl::CEscape(name)));
   }
@@ -162,7 +153,7 @@ GraphBuilder::GraphBuilder(std::string name) {
 
 absl::Status GraphBuilder::CheckName(const std::string& name) const {
   const auto has_a_meaning = [](char c) { return c == ' ' || c == '"' || c == '@'; };
-  if (name.empty() || HasControls(name) || absl::c_any_of(name, has_a_meaning)) {
+  if (name.empty() || base::HasControls(name) || absl::c_any_of(name, has_a_meaning)) {
     return absl::InvalidArgumentError("expected a name without spaces, control characters, quotes and @");
   }
   const auto has_it = [&](const LayerNode& node) { return node.name == name; };

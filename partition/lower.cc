@@ -13,6 +13,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "layers/traits.h"
+#include "partition/legality.h"
 #include "partition/lowering/check_actions.h"
 #include "partition/lowering/passes.h"
 #include "program/verify.h"
@@ -153,11 +154,14 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");
   }
   const int64_t samples = options.samples_at_once();
-  RETURN_IF_ERROR(ValidatePlan(plan, graph, samples));
-  ASSIGN_OR_RETURN(std::vector<NodeSharding> shardings,
-                   ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
-  const int parts = TransferParts(graph, plan, shardings);
-  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(shardings), .parts = parts};
+  RETURN_IF_ERROR(CheckPlanFields(plan));
+  RETURN_IF_ERROR(CheckPlanLayers(plan, graph));
+  ASSIGN_OR_RETURN(GraphSharding sharding, ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
+  Lowering lowering{.graph = graph,
+                    .plan = plan,
+                    .options = options,
+                    .shardings = std::move(sharding.nodes),
+                    .parts = sharding.transfer_parts};
   for (const LoweringPass& pass : kLoweringPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));

@@ -119,26 +119,23 @@ std::vector<Samples> SamplesOn(const Mesh& mesh, const TensorPlacement& placemen
   return held;
 }
 
-absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape) {
-  for (int a = 0; a < mesh.axis_count(); ++a) {
-    const Placement& p = placement[a];
-    const int dim = p.kind == Placement::Kind::kSplit ? p.dim : 1;
-    const int64_t parts = p.kind == Placement::Kind::kSplit ? mesh.axes[a].size : p.groups;
-    if (parts == 1) continue;
-    if (dim >= static_cast<int>(shape.size()) || shape[dim] % parts != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("axis \"%s\": dimension %d of %s does not divide into %d equal parts", mesh.axes[a].name, dim,
-                          program::ToString(shape), parts));
-    }
-    for (int64_t extent : p.sections) {
-      if (extent % parts != 0) {
-        return absl::InvalidArgumentError(absl::StrFormat("axis \"%s\": a section of %d does not divide into %d equal parts",
-                                                          mesh.axes[a].name, extent, parts));
-      }
-    }
-    shape[dim] /= parts;
+program::Shape LocalShape(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape) {
+  return RegionOn(mesh, placement, shape, 0).size;
+}
+
+bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPlacement& b) {
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    if (mesh.axes[axis].size > 1 && a[axis] != b[axis]) return false;
   }
-  return shape;
+  return a.size() == b.size();
+}
+
+std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& placement) {
+  std::vector<int> axes;
+  for (int a = 0; a < static_cast<int>(placement.size()); ++a) {
+    if (mesh.axes[a].size > 1 && placement[a].kind == Placement::Kind::kPartial) axes.push_back(a);
+  }
+  return axes;
 }
 
 }  // namespace colonnade::partition

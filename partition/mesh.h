@@ -39,7 +39,8 @@ using TensorPlacement = absl::InlinedVector<layers::Placement, 2>;  // by axis
 std::string ToString(const TensorPlacement& placement);
 
 // Returns the box of a tensor of shape `shape` that `position` holds. Of a split by sections, which is several boxes, its
-// size is that of all together, and its offset means nothing. REQUIRES: extents divide (LocalShape says).
+// size is that of all together, and its offset means nothing. REQUIRES: extents divide, as they do in what layers::Shard
+// returns.
 program::Region RegionOn(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape, int position);
 
 // Consecutive samples.
@@ -51,8 +52,14 @@ struct Samples {
 // a split by sections several. REQUIRES: extents divide.
 std::vector<Samples> SamplesOn(const Mesh& mesh, const TensorPlacement& placement, int64_t batch, int position);
 
-// Returns the extents of every position's shard. InvalidArgument where an extent does not divide.
-absl::StatusOr<program::Shape> LocalShape(const Mesh& mesh, const TensorPlacement& placement, program::Shape shape);
+// Returns the extents of what each position holds. REQUIRES: extents divide.
+program::Shape LocalShape(const Mesh& mesh, const TensorPlacement& placement, const program::Shape& shape);
+
+// Whether each device holds the same part of a tensor in both placements.
+bool LieAlike(const Mesh& mesh, const TensorPlacement& a, const TensorPlacement& b);
+
+// Returns the axes over which what the positions hold has still to be summed.
+std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& placement);
 
 }  // namespace colonnade::partition
 

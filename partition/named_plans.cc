@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "layers/traits.h"
+#include "partition/legality.h"
 #include "partition/shardings.h"
 
 namespace colonnade::partition {

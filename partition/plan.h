@@ -76,19 +76,6 @@ absl::StatusOr<Plan> PlanFromJson(absl::string_view json);
 // InvalidArgument names field, expected and found.
 absl::Status CheckPlanFields(const Plan& plan);
 
-// Checks a plan's fields, and the plan against a network and a global batch: every layer has a legal strategy on each axis,
-// and extents divide. InvalidArgument names layer, axis, expected, found and the nearest sizes that work; FailedPrecondition
-// where the global batch does not split. ShardGraph (shardings.h) gives the placements of a valid plan.
-absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch);
-
-// Returns the largest global batch for which numbers do not overflow under any plan: all its activations together keep
-// Verify's bound for one buffer, and its flop can be counted. 0 for a network that is too large for one sample.
-int64_t LargestBatch(const layers::LayerGraph& graph);
-
-// Returns FailedPrecondition, which begins "batch: ", for less than 1 and for more than LargestBatch. ValidatePlan,
-// NamedPlan, Lower and SearchPlans make this check.
-absl::Status CheckBatchSize(const layers::LayerGraph& graph, int64_t global_batch);
-
 }  // namespace colonnade::partition
 
 #endif  // COLONNADE_PARTITION_PLAN_H_

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "partition/legality.h"
 #include "partition/named_plans.h"
 #include "partition/planner/plan_judge.h"
 #include "partition/planner/proposals.h"
@@ -194,7 +195,8 @@ class Search {
     for (int parts : kTriedTransferParts) {
       Plan& cut = plans.emplace_back(plan);
       cut.transfer_parts = parts;
-      ASSIGN_OR_RETURN(cut.transfer_parts, TransferParts(graph_, cut, samples_, options_.lower.mode, micro_batches_));
+      ASSIGN_OR_RETURN(const GraphSharding sharding, ShardGraph(graph_, cut, samples_, options_.lower.mode, micro_batches_));
+      cut.transfer_parts = sharding.transfer_parts;
     }
     return plans;
   }

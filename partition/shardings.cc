@@ -270,36 +270,8 @@ void CutIntoSections(const Mesh& mesh, int axis, int64_t parts, TensorPlacement&
   placement[axis] = Placement::SplitSections(std::vector<int64_t>(parts, rows / parts), 0);
 }
 
-}  // namespace
-
-bool MovesActivations(const Plan& plan) {
-  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
-    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
-      if (plan.mesh.axes[a].size > 1 && layer.second[a] != Strategy::kBatch) return true;
-    }
-    return false;
-  });
-}
-
-int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings) {
-  if (plan.transfer_parts == 1) return 1;
-  int64_t common = 0;  // divisor of what devices hold
-  const auto divide = [&](const TensorPlacement& placement, const Shape& shape) {
-    common = std::gcd(common, RegionOn(plan.mesh, placement, shape, 0).size[0]);
-  };
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (layers::IsInput(graph.nodes[i].layer)) continue;
-    divide(shardings[i].inputs[0], shardings[i].whole.inputs[0]);
-    ForEachActivation(shardings[i], [&](const TensorPlacement& placement, const Shape& shape) {
-      if (std::any_of(placement.begin(), placement.end(), SplitsSamples)) divide(placement, shape);
-    });
-  }
-  int parts = plan.transfer_parts;
-  while (parts > 1 && common % parts != 0) --parts;
-  return parts;
-}
-
-absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+// Returns the shardings of the nodes while no batch lies in parts.
+absl::StatusOr<std::vector<NodeSharding>> ShardNodes(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode, int64_t micro_batches) {
   std::vector<NodeSharding> shardings(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -318,9 +290,31 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
     }
     shardings[i] = *std::move(sharding);
   }
-  const int parts = TransferParts(graph, plan, shardings);
+  return shardings;
+}
+
+int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings) {
+  if (plan.transfer_parts == 1) return 1;
+  int64_t common = 0;  // divisor of what devices hold
+  const auto divide = [&](const TensorPlacement& placement, const Shape& shape) {
+    common = std::gcd(common, LocalShape(plan.mesh, placement, shape)[0]);
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (layers::IsInput(graph.nodes[i].layer)) continue;
+    divide(shardings[i].inputs[0], shardings[i].whole.inputs[0]);
+    ForEachActivation(shardings[i], [&](const TensorPlacement& placement, const Shape& shape) {
+      if (std::any_of(placement.begin(), placement.end(), SplitsSamples)) divide(placement, shape);
+    });
+  }
+  int parts = plan.transfer_parts;
+  while (parts > 1 && common % parts != 0) --parts;
+  return parts;
+}
+
+// Where samples move, devices hold their share of each part.
+void CutBatchIntoParts(const layers::LayerGraph& graph, const Plan& plan, int parts, std::vector<NodeSharding>& shardings) {
   bool moves = false;  // over this axis, or one before it, for which this one is made whole
-  for (int axis = 0; parts > 1 && axis < plan.mesh.axis_count(); ++axis) {
+  for (int axis = 0; axis < plan.mesh.axis_count(); ++axis) {
     moves = moves || SamplesMoveOver(graph, plan, axis);
     if (!moves) continue;
     for (NodeSharding& sharding : shardings) {
@@ -329,13 +323,26 @@ absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& g
       });
     }
   }
-  return shardings;
 }
 
-absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
-                                  program::Mode mode, int64_t micro_batches) {
-  ASSIGN_OR_RETURN(const std::vector<NodeSharding> shardings, ShardGraph(graph, plan, global_batch, mode, micro_batches));
-  return TransferParts(graph, plan, shardings);
+}  // namespace
+
+bool MovesActivations(const Plan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
+    for (int a = 0; a < plan.mesh.axis_count(); ++a) {
+      if (plan.mesh.axes[a].size > 1 && layer.second[a] != Strategy::kBatch) return true;
+    }
+    return false;
+  });
+}
+
+absl::StatusOr<GraphSharding> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                         program::Mode mode, int64_t micro_batches) {
+  GraphSharding all;
+  ASSIGN_OR_RETURN(all.nodes, ShardNodes(graph, plan, global_batch, mode, micro_batches));
+  all.transfer_parts = TransferParts(graph, plan, all.nodes);
+  if (all.transfer_parts > 1) CutBatchIntoParts(graph, plan, all.transfer_parts, all.nodes);
+  return all;
 }
 
 }  // namespace colonnade::partition

@@ -59,18 +59,19 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::
 // Whether activations may move between devices, which they do not where all layers split the batch over every axis.
 bool MovesActivations(const Plan& plan);
 
-// Returns in how many parts of the batch activations move under `plan`: the most, up to transfer_parts, into which the
-// samples of each device divide in every layer.
-int TransferParts(const layers::LayerGraph& graph, const Plan& plan, absl::Span<const NodeSharding> shardings);
-// Does the same with shardings that it makes itself. Errors: those of ShardGraph.
-absl::StatusOr<int> TransferParts(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
-                                  program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
+// What a plan makes of a network.
+struct GraphSharding {
+  std::vector<NodeSharding> nodes;  // empty entries for inputs
+  // In how many parts of the batch activations move: the most, up to the plan's own number, into which the samples of each
+  // device divide in every layer.
+  int transfer_parts = 1;
+};
 
-// Spreads all layers by `plan`. The result is by node, with empty entries for inputs. If samples move along an
-// axis, or must be gathered on it before they move along an earlier one, layers with `batch` on it hold their share of each
-// of the TransferParts parts, so that a part can move by itself.
-absl::StatusOr<std::vector<NodeSharding>> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
-                                                     program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
+// Spreads all layers by `plan`. If samples move along an axis, or must be gathered on it before they move along an earlier
+// one, layers with `batch` on it hold their share of each of the transfer parts, so that a part can move by itself. Errors
+// name the plan, and are those of ShardNode.
+absl::StatusOr<GraphSharding> ShardGraph(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
+                                         program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
 
 }  // namespace colonnade::partition
 

@@ -15,6 +15,8 @@ namespace colonnade::program {
 
 // The most devices of a Program, and so of plans and machine profiles.
 inline constexpr int kMostDevices = 1 << 12;
+// The most elements of a buffer, far from where products of extents overflow.
+inline constexpr int64_t kMostElements = int64_t{1} << 48;
 
 enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
 

@@ -20,7 +20,7 @@ bool IsSound(const Shape& shape) {
   if (shape.size() > kMaxRank) return false;
   int64_t elements = 1;
   for (int64_t extent : shape) {
-    if (extent < 0 || extent > kMaxElements || (extent > 0 && elements > kMaxElements / extent)) return false;
+    if (extent < 0 || extent > kMostElements || (extent > 0 && elements > kMostElements / extent)) return false;
     elements *= std::max<int64_t>(extent, 1);
   }
   return true;

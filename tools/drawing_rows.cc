@@ -208,8 +208,7 @@ class RowMaker {
     if (layers::IsLoss(layer))
       return program::ToString(PartOnDevice(program_, program::kHostInputNames[program::HostInput::kLabels], device));
     const program::Shape global = graph_.OutputShape(layers::LayerId{static_cast<int32_t>(node)}, program_.global_batch);
-    const absl::StatusOr<program::Shape> local = partition::LocalShape(plan_.mesh, shardings_[node].output, global);
-    return program::ToString(local.ok() ? *local : global);
+    return program::ToString(partition::LocalShape(plan_.mesh, shardings_[node].output, global));
   }
 
   std::string WeightsOf(size_t first, size_t last, int position) const {
@@ -305,8 +304,8 @@ std::vector<int> RowOfEachNode(const layers::LayerGraph& graph, bool folds_block
 
 absl::StatusOr<DrawnPlan> RowsOfPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                      const program::Program& program, bool folds_blocks) {
-  ASSIGN_OR_RETURN(std::vector<partition::NodeSharding> shardings, partition::ShardGraph(graph, plan, program.global_batch));
-  const RowMaker maker(graph, plan, program, std::move(shardings));
+  ASSIGN_OR_RETURN(partition::GraphSharding sharding, partition::ShardGraph(graph, plan, program.global_batch));
+  const RowMaker maker(graph, plan, program, std::move(sharding.nodes));
   const std::vector<int> row_of = RowOfEachNode(graph, folds_blocks);
   DrawnPlan drawn;
   for (size_t first = 0, last; first < graph.nodes.size(); first = last + 1) {

@@ -21,7 +21,7 @@ constexpr double kNoBound = std::numeric_limits<double>::infinity();
 absl::flat_hash_map<int, double> AskedBy(const FlowSet& set) {
   absl::flat_hash_map<int, double> asked;
   for (const FlowOnRoute& flow : set.flows) {
-    for (const FairShare::Use& use : flow.uses) asked[use.resource] += flow.most;
+    for (const FairShare::Use& use : flow.uses) asked[use.resource] += flow.max_rate;
   }
   return asked;
 }
@@ -35,14 +35,14 @@ std::vector<double> MostAskedOf(size_t resources, const std::vector<FlowSet>& se
       by_lane[set.lanes.front()].push_back(&set);
       continue;
     }
-    for (const auto& [resource, most] : AskedBy(set)) asked[resource] = kNoBound;  // it may run beside itself
+    for (const auto& [resource, rate] : AskedBy(set)) asked[resource] = kNoBound;  // it may run beside itself
   }
   for (const auto& [lane, on_lane] : by_lane) {
     absl::flat_hash_map<int, double> by_one_set;
     for (const FlowSet* set : on_lane) {
-      for (const auto& [resource, most] : AskedBy(*set)) by_one_set[resource] = std::max(by_one_set[resource], most);
+      for (const auto& [resource, rate] : AskedBy(*set)) by_one_set[resource] = std::max(by_one_set[resource], rate);
     }
-    for (const auto& [resource, most] : by_one_set) asked[resource] += most;
+    for (const auto& [resource, rate] : by_one_set) asked[resource] += rate;
   }
   return asked;
 }
@@ -85,7 +85,7 @@ std::vector<bool> RunAlone(const std::vector<FlowSet>& sets) {
   absl::flat_hash_map<int, int> lanes_on;  // of a resource: the list in common to all sets that take it
   for (const FlowSet& set : sets) {
     const int lanes = lists.IndexOf(set.lanes);
-    for (const auto& [resource, most] : AskedBy(set)) {
+    for (const auto& [resource, rate] : AskedBy(set)) {
       const auto [common, is_new] = lanes_on.try_emplace(resource, lanes);
       if (!is_new) common->second = lists.InCommonOf(common->second, lanes);
     }
@@ -93,7 +93,7 @@ std::vector<bool> RunAlone(const std::vector<FlowSet>& sets) {
   std::vector<bool> alone;
   for (const FlowSet& set : sets) {
     bool is_alone = !set.lanes.empty();
-    for (const auto& [resource, most] : AskedBy(set)) is_alone = is_alone && !lists.IsEmpty(lanes_on.at(resource));
+    for (const auto& [resource, rate] : AskedBy(set)) is_alone = is_alone && !lists.IsEmpty(lanes_on.at(resource));
     alone.push_back(is_alone);
   }
   return alone;
@@ -102,7 +102,7 @@ std::vector<bool> RunAlone(const std::vector<FlowSet>& sets) {
 // Seconds of a set alone, for each byte.
 double SecondsOf(const FlowSet& set, const std::vector<double>& capacities) {
   FairShare share(capacities);
-  for (const FlowOnRoute& flow : set.flows) share.Start(0, 0, flow.bytes, flow.most, flow.uses);
+  for (const FlowOnRoute& flow : set.flows) share.Start(0, 0, flow.bytes, flow.max_rate, flow.uses);
   double now = 0;
   for (size_t ended = 0; ended < set.flows.size(); ++ended) {
     now = std::max(now, share.NextEnd());
@@ -115,7 +115,7 @@ void JoinWhatRunsAlone(std::vector<FlowSet>& sets, const std::vector<double>& ca
   const std::vector<bool> alone = RunAlone(sets);
   for (size_t s = 0; s < sets.size(); ++s) {
     const double seconds = alone[s] ? SecondsOf(sets[s], capacities) : 0;
-    if (seconds > 0) sets[s].flows = {{.uses = {}, .engines = {}, .most = 1 / seconds, .bytes = 1}};
+    if (seconds > 0) sets[s].flows = {{.uses = {}, .engines = {}, .max_rate = 1 / seconds, .bytes = 1}};
   }
 }
 
@@ -136,7 +136,7 @@ class Colouring {
   Colour OfFlow(size_t set, const FlowOnRoute& flow) const {
     Colour resources = 0;
     for (const FairShare::Use& use : flow.uses) resources += absl::HashOf(of_resource_[use.resource]);
-    return absl::HashOf(set, flow.bytes, flow.most, resources);
+    return absl::HashOf(set, flow.bytes, flow.max_rate, resources);
   }
 
  private:

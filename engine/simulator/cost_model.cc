@@ -280,8 +280,8 @@ double CostModel::Seconds(const Task& task) const {
 double CostModel::MeasuredTransferSeconds(const std::string& what, int members, double bytes) const {
   for (const MeasuredTransfer& transfer : machine_.transfers) {
     if (transfer.operation != what || transfer.members != members) continue;
-    const auto& [most, seconds] = transfer.points.back();
-    return bytes > most ? seconds * bytes / most : Interpolate(transfer.points, bytes);
+    const auto& [largest, seconds] = transfer.points.back();
+    return bytes > largest ? seconds * bytes / largest : Interpolate(transfer.points, bytes);
   }
   return -1;
 }
@@ -294,7 +294,7 @@ void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once,
     for (const Flow& flow : phase.flows) {
       double alone = 0, hops = 0;
       for (const Route& leg : routes.Between(flow.from, flow.to)) {
-        alone += flow.bytes / std::min(leg.bytes_per_sec, flow.most);
+        alone += flow.bytes / std::min(leg.bytes_per_sec, flow.max_rate);
         hops += leg.latency_sec;
         for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
         for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);

@@ -4,9 +4,9 @@
 
 namespace colonnade::engine {
 
-void FairShare::Start(double now, int owner, double bytes, double most, const Uses& uses) {
+void FairShare::Start(double now, int owner, double bytes, double max_rate, const Uses& uses) {
   Settle(now);
-  flows_.push_back({owner, bytes, most, 0, kNoEnd, uses});
+  flows_.push_back({owner, bytes, max_rate, 0, kNoEnd, uses});
   is_shared_ = false;
 }
 
@@ -18,7 +18,7 @@ void FairShare::Settle(double now) {
 
 // The least that one of the flow's resources, or its own rate, would give it if no other bound came first.
 double FairShare::BoundOf(const Flow& flow) const {
-  double bound = flow.most;
+  double bound = flow.max_rate;
   for (const Use& use : flow.uses) bound = std::min(bound, free_[use.resource] / sharing_[use.resource]);
   return bound;
 }

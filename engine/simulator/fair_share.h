@@ -26,7 +26,7 @@ class FairShare {
 
   // Starts a flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time
   // before rates are shared anew.
-  void Start(double now, int owner, double bytes, double most, const Uses& uses);
+  void Start(double now, int owner, double bytes, double max_rate, const Uses& uses);
   // Returns when the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
   // EndNext.
   double NextEnd();
@@ -36,7 +36,7 @@ class FairShare {
  private:
   struct Flow {
     int owner;
-    double left, most, rate, end;
+    double left, max_rate, rate, end;
     Uses uses;
   };
   void Settle(double now);

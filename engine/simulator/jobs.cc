@@ -120,9 +120,9 @@ class JobMaker {
 
   // Returns the slowness of the slowest of these: all wait for it where they meet.
   double SlownessOf(absl::Span<const int> devices) const {
-    double most = 1;
-    for (int device : devices) most = std::max(most, slowness_[device]);
-    return most;
+    double slowest = 1;
+    for (int device : devices) slowest = std::max(slowest, slowness_[device]);
+    return slowest;
   }
 
   // Devices that do alike stand one after the other in the sequence: what costs the same as the task before is not
@@ -152,10 +152,10 @@ class JobMaker {
       if (what.sends) sent[member] = static_cast<double>(side.work.bytes_sent);
       if (what.receives && meeting.sides.size() == 1) sent[1 - member] = static_cast<double>(side.work.bytes_written);
     }
-    const double most = std::max(sent[0], sent[1]);
+    const double larger = std::max(sent[0], sent[1]);
     Job job = JobOf(meeting, alike);
-    if (TakesMeasuredTime("exchange", 2, most, job) || most == 0) return job;
-    AddLegs(legs_.ExchangeLegs(alike, sent[0] / most, sent[1] / most), most, job);
+    if (TakesMeasuredTime("exchange", 2, larger, job) || larger == 0) return job;
+    AddLegs(legs_.ExchangeLegs(alike, sent[0] / larger, sent[1] / larger), larger, job);
     return job;
   }
 

@@ -25,8 +25,8 @@ namespace colonnade::engine {
 struct FlowOnRoute {
   FairShare::Uses uses;
   absl::InlinedVector<int, 2> engines;
-  double most = 0;   // bytes per second that it gets with nothing beside it
-  double bytes = 0;  // that it moves for each byte of its leg
+  double max_rate = 0;  // bytes per second that it gets with nothing beside it
+  double bytes = 0;     // that it moves for each byte of its leg
 };
 
 // Flows that start together.

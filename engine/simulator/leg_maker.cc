@@ -6,7 +6,7 @@ namespace colonnade::engine {
 namespace {
 
 FlowOnRoute FlowOn(const Route& route, double bytes) {
-  FlowOnRoute flow{.uses = {}, .engines = route.engines, .most = route.bytes_per_sec, .bytes = bytes};
+  FlowOnRoute flow{.uses = {}, .engines = route.engines, .max_rate = route.bytes_per_sec, .bytes = bytes};
   for (int resource : route.resources) flow.uses.push_back({resource});
   return flow;
 }
@@ -95,7 +95,7 @@ LegsOfAByte LegMaker::MakeLegs(const std::vector<Phase>& phases) {
       for (const Flow& flow : phase.flows) {
         const std::vector<Route> route = routes_.Between(flow.from, flow.to);
         first_flows.push_back(FlowOn(route[0], flow.bytes));
-        first_flows.back().most = std::min(first_flows.back().most, flow.most);
+        first_flows.back().max_rate = std::min(first_flows.back().max_rate, flow.max_rate);
         first_sec = std::max(first_sec, route[0].latency_sec * phase.hops);
         AddFirstPiece(route[0], flow.bytes, first);
         if (route.size() == 1) continue;

@@ -55,7 +55,7 @@ class LinkGraph {
           route.resources.push_back(edge.resource);
           if (node == start) route.first_node = edge.to;
           route.latency_sec += edge.latency_sec;
-          route.bytes_per_sec = std::min(route.bytes_per_sec, edge.most);
+          route.bytes_per_sec = std::min(route.bytes_per_sec, edge.max_rate);
           const auto [it, added] = next.emplace(edge.to, route);
           if (!added && it->second.bytes_per_sec < route.bytes_per_sec) it->second = route;
         }
@@ -73,7 +73,7 @@ class LinkGraph {
   struct Edge {
     int to, resource;
     double latency_sec;
-    double most;  // bytes per second that one transfer gets
+    double max_rate;  // bytes per second that one transfer gets
   };
 
   int NodeOf(const std::string& name) {
@@ -88,14 +88,14 @@ class LinkGraph {
   void AddLink(const Link& link) {
     const int a = NodeOf(link.a), b = NodeOf(link.b);
     const double rate = link.bytes_per_sec.value, latency = link.latency_sec.value;
-    const double cap = link.one_transfer_bytes_per_sec.value, most = cap > 0 ? std::min(cap, rate) : rate;
+    const double cap = link.one_transfer_bytes_per_sec.value, max_rate = cap > 0 ? std::min(cap, rate) : rate;
     const int there = AddResource(rate);
     Note(link, a, b, there);
-    edges_[a].push_back({b, there, latency, most});
+    edges_[a].push_back({b, there, latency, max_rate});
     if (link.duplex == Link::Duplex::kOneWay) return;
     const int back = link.duplex == Link::Duplex::kFull ? AddResource(rate) : there;
     Note(link, b, a, back);
-    edges_[b].push_back({a, back, latency, most});
+    edges_[b].push_back({a, back, latency, max_rate});
   }
   // What a link is to the devices at its ends.
   void Note(const Link& link, int from, int to, int resource) {

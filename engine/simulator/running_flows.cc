@@ -29,7 +29,7 @@ bool RunningFlows::StartIfFree(double now, const FlowOfJob& waiting) {
   const int slot = free_slots_.back();
   free_slots_.pop_back();
   running_[slot] = waiting;
-  share_.Start(now, slot, waiting.bytes, flow.most, flow.uses);
+  share_.Start(now, slot, waiting.bytes, flow.max_rate, flow.uses);
   return true;
 }
 

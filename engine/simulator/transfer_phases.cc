@@ -132,10 +132,10 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
 
 }  // namespace
 
-std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most) {
+std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double max_rate) {
   const double m = static_cast<double>(members.size());
   Phase phase = RingPhase(members, (m + 1) / m * operand_bytes, /*hops=*/2);
-  for (Flow& flow : phase.flows) flow.most = most;
+  for (Flow& flow : phase.flows) flow.max_rate = max_rate;
   return {phase};
 }
 

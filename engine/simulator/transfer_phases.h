@@ -35,8 +35,8 @@ namespace colonnade::engine {
 struct Flow {
   int from = 0, to = 0;  // devices
   double bytes = 0;
-  double most = kNoMost;  // bytes per second
-  static constexpr double kNoMost = std::numeric_limits<double>::infinity();
+  double max_rate = kNoMaxRate;  // bytes per second
+  static constexpr double kNoMaxRate = std::numeric_limits<double>::infinity();
 };
 
 // Flows that run at once; the next phase starts when all have ended, unless it follows in pieces.
@@ -52,7 +52,7 @@ struct Phase {
 // as one to the next: they take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable
 // Hierarchical Aggregation and Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what
 // the NVLS algorithm of NCCL does (its source, all_reduce.h).
-std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double most);
+std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double max_rate);
 
 // Adds the flows of `more`, which runs beside `phase`: both wait for the one of more hops and of more summed bytes.
 void AddFlowsOf(const Phase& more, Phase& phase);

@@ -11,6 +11,7 @@
 #include "data/formats.h"
 #include "data/pipeline.h"
 #include "layers/graph.h"
+#include "partition/legality.h"
 #include "partition/plan.h"
 #include "tools/planning.h"
 #include "tools/verify_plan.h"

@@ -1,17 +1,8 @@
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "partition/lowering/passes.h"
 
 namespace colonnade::partition {
 namespace {
-
-std::vector<int> PartialAxes(const Mesh& mesh, const TensorPlacement& gradient) {
-  std::vector<int> axes;
-  for (int a = 0; a < mesh.axis_count(); ++a) {
-    if (mesh.axes[a].size > 1 && gradient[a].kind == layers::Placement::Kind::kPartial) axes.push_back(a);
-  }
-  return axes;
-}
 
 // One where nothing could go first between parts: without overlap, or where no activation is moved. A sharded reduction
 // moves a bucket whole, since each device holds the one part that it updates.
@@ -43,18 +34,14 @@ absl::Status BucketGradients(Lowering& lowering) {
     p.bucket = static_cast<int>(lowering.buckets.size()) - 1;
     p.member = static_cast<int>(bucket.parameters.size());
     bucket.parameters.push_back(index);
-    ASSIGN_OR_RETURN(program::Shape local, LocalShape(mesh, p.placement, p.spec.shape));
-    bytes += program::ElementCount(local) * program::SizeInBytes(program::DType::kF32);
-    return absl::OkStatus();
+    bytes += program::ElementCount(LocalShape(mesh, p.placement, p.spec.shape)) * program::SizeInBytes(program::DType::kF32);
   };
   // Backward makes the gradients of the last layer first, and a layer's weight before its bias.
   const int count = static_cast<int>(lowering.parameters.size());
   for (int last = count - 1; last >= 0;) {
     int first = last;
     while (first > 0 && lowering.parameters[first - 1].node == lowering.parameters[last].node) --first;
-    for (int i = first; i <= last; ++i) {
-      RETURN_IF_ERROR(add(i));
-    }
+    for (int i = first; i <= last; ++i) add(i);
     last = first - 1;
   }
   for (GradientBucket& bucket : lowering.buckets) bucket.reduction_parts = ReductionPartsOf(lowering, bucket);

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 
 namespace colonnade::partition {
 

@@ -42,12 +42,7 @@ void RoundParameters(Lowering& lowering) {
   lowering.actions = std::move(actions);
 }
 
-bool IsSummand(const Mesh& mesh, const TensorPlacement& placement) {
-  for (int a = 0; a < static_cast<int>(placement.size()); ++a) {
-    if (mesh.axes[a].size > 1 && placement[a].kind == layers::Placement::Kind::kPartial) return true;
-  }
-  return false;
-}
+bool IsSummand(const Mesh& mesh, const TensorPlacement& placement) { return !PartialAxes(mesh, placement).empty(); }
 
 // True if the action makes a whole sum of summands, and of activations.
 bool EndsSum(const Lowering& lowering, const Action& action) {

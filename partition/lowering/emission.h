@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "partition/lower.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 #include "partition/lowering/mesh_builder.h"
 #include "partition/lowering/value_buffers.h"
 #include "program/builder.h"

@@ -48,7 +48,7 @@ BufferId AddBucket(Emission& e, int index, int position, const BucketRole& role)
   for (int parameter : bucket.parameters) {
     const ShardedParameter& p = e.lowering.parameters[parameter];
     spec.member_names.push_back(absl::StrCat(p.spec.name, role.suffix));
-    spec.member_shapes.push_back(RegionOn(e.builder.mesh(), p.placement, p.spec.shape, position).size);
+    spec.member_shapes.push_back(LocalShape(e.builder.mesh(), p.placement, p.spec.shape));
     if (role.laid_out_as_weights) spec.member_layout_as.push_back(e.builder.MemberOf(weights[position], p.member));
   }
   return e.builder.program().AddBucket(spec);
@@ -181,9 +181,8 @@ void AddState(Emission& e) {
   for (const ShardedState& state : e.lowering.state) {
     ByPosition& made = e.state.emplace_back(e.builder.Nowhere());
     for (int p : e.builder.positions()) {
-      made[p] =
-          e.builder.AddBuffer(p, state.spec.name, program::MasterType(e.lowering.options.dtype),
-                              RegionOn(e.builder.mesh(), state.placement, state.spec.shape, p).size, Lifetime::kPersistent);
+      made[p] = e.builder.AddBuffer(p, state.spec.name, program::MasterType(e.lowering.options.dtype),
+                                    LocalShape(e.builder.mesh(), state.placement, state.spec.shape), Lifetime::kPersistent);
     }
   }
 }

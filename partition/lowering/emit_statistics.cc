@@ -33,7 +33,7 @@ void PlaceStatistics(Emission& e) {
       for (ValueId id : bucket.values) {
         const Value& value = e.lowering.value(id);
         spec.member_names.push_back(value.name);
-        spec.member_shapes.push_back(RegionOn(e.builder.mesh(), value.placement, value.shape, p).size);
+        spec.member_shapes.push_back(LocalShape(e.builder.mesh(), value.placement, value.shape));
       }
       made[p] = e.builder.program().AddBucket(spec);
       for (size_t member = 0; member < bucket.values.size(); ++member) {

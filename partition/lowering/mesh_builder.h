@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "layers/emit.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 #include "program/builder.h"
 #include "program/representative_program.h"
 

@@ -5,7 +5,7 @@
 #define COLONNADE_PARTITION_LOWERING_PASSES_H_
 
 #include "absl/status/status.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 #include "program/program.h"
 #include "program/representative_program.h"
 

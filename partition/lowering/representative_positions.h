@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "partition/lower.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 
 namespace colonnade::partition {
 

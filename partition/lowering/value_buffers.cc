@@ -47,8 +47,8 @@ void ValueBuffers::Make(ValueId id, int position) {
   if (value.in_place_of.valid()) {
     buffer = At(value.in_place_of, position);
   } else {
-    buffer = builder_.AddBuffer(position, value.name, *value.dtype,
-                                RegionOn(builder_.mesh(), value.placement, value.shape, position).size);
+    buffer =
+        builder_.AddBuffer(position, value.name, *value.dtype, LocalShape(builder_.mesh(), value.placement, value.shape));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/emit.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 #include "partition/lowering/mesh_builder.h"
 
 namespace colonnade::partition {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "partition/lowering/actions.h"
+#include "partition/lowering/lowering.h"
 
 namespace colonnade::partition {
 

@@ -10,11 +10,6 @@ namespace {
 using layers::LayerGraph;
 using layers::LayerId;
 
-bool IsPartial(const TensorPlacement& placement) {
-  return std::any_of(placement.begin(), placement.end(),
-                     [](const layers::Placement& p) { return p.kind == layers::Placement::Kind::kPartial; });
-}
-
 bool Contains(const std::vector<int>& numbers, size_t first, int number) {
   return std::find(numbers.begin() + static_cast<ptrdiff_t>(first), numbers.end(), number) != numbers.end();
 }
@@ -135,7 +130,7 @@ double AdditiveCost::Forward(ValueChoices& value, const Assignment& assignment) 
     if (!Contains(key, 1, needed)) key.push_back(needed);
   }
   // The order counts only where an all-reduce may replace what others read.
-  if (!IsPartial(value.placements[made])) std::sort(key.begin() + 1, key.end());
+  if (PartialAxes(mesh_, value.placements[made]).empty()) std::sort(key.begin() + 1, key.end());
   const auto found = value.forward.find(key);
   if (found != value.forward.end()) return found->second;
   std::vector<TensorPlacement> needed;

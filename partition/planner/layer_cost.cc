@@ -108,15 +108,12 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
                                         layer.sharding.whole.inner[v], cost);
   }
   for (size_t p = 0; p < node.parameters.size() && cost.Trains(node); ++p) {
-    const Shape local = RegionOn(mesh, layer.sharding.parameters[p], node.parameters[p].shape, 0).size;
+    const Shape local = LocalShape(mesh, layer.sharding.parameters[p], node.parameters[p].shape);
     const double update = SecondsOf({Update(local)}, cost);
     layer.compute_sec += update;
     layer.update_sec += update;
     int64_t members = 1;
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-      const bool partial = layer.sharding.parameter_gradients[p][a].kind == layers::Placement::Kind::kPartial;
-      if (partial) members *= mesh.axes[a].size;
-    }
+    for (int axis : PartialAxes(mesh, layer.sharding.parameter_gradients[p])) members *= mesh.axes[axis].size;
     if (members > 1) {
       layer.reduction_sec += cost.transfer(CollectiveKind::kAllReduce, static_cast<int>(members),
                                            Bytes(local, program::MasterType(cost.dtype)));
@@ -149,7 +146,7 @@ double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<
       }
       if (const std::optional<CollectiveKind> kind = CollectiveOf(entry.kind)) {
         const int members = static_cast<int>(ReshardGroup(mesh, entry, 0).size());
-        const Shape local = RegionOn(mesh, copies[at].placement, shape, 0).size;
+        const Shape local = LocalShape(mesh, copies[at].placement, shape);
         const program::DType dtype = Sums(*kind) ? program::MasterType(cost.dtype) : cost.dtype;
         for (const program::Region& section : SectionsOf(entry, local)) {
           seconds += cost.transfer(*kind, members, Bytes(section.size, dtype));

@@ -14,7 +14,6 @@
 namespace colonnade::program {
 
 // Limits that keep products of extents far from overflow, whatever a text says.
-inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxAttribute = int64_t{1} << 31;
 inline constexpr int kMaxRank = 8;
 
@@ -30,7 +29,7 @@ absl::Status CheckDeadlock(const Program& program);  // REQUIRES: waits, message
 absl::Status CheckInitialised(const Program& program);
 absl::Status CheckOrder(const Program& program);  // REQUIRES: waits are sound
 
-// True if `shape` has no negative extent and keeps kMaxRank and kMaxElements.
+// True if `shape` has no negative extent and keeps kMaxRank and kMostElements.
 bool IsSound(const Shape& shape);
 
 // True if `region` lies in `shape`, also for numbers that would overflow a sum.

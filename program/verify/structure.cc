@@ -52,7 +52,7 @@ class StorageCheck {
                       ", which is not its member ", i, " of equal device, element type and lifetime");
       }
       elements += ElementCount(member.shape);
-      if (elements > kMaxElements) return Broken(kStructureRule, Describe(buffer_), " has more than 2^48 elements");
+      if (elements > kMostElements) return Broken(kStructureRule, Describe(buffer_), " has more than 2^48 elements");
     }
     return absl::OkStatus();
   }

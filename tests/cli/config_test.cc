@@ -148,9 +148,10 @@ TEST_F(Config, ANameThatIsUnknownIsOneOfTheFile) {
 }
 
 TEST_F(Config, WhatIsPrintedIsAFileAndEmptyTextIsText) {
-  Write("run.toml", "model = \"two_column\"\ndata = \"digits\"\nsave = \"\"\nsteps = 2\n");
+  Write("run.toml", "model = \"two_column\"\ndata = \"digits\"\nsave = \"\"\nsteps = 2\nmomentum = 0.9\n");
   const Result first = Run(absl::StrCat("train ", Flag(), " --batch=32"));
   ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("momentum = 0.9\n"));
   EXPECT_FALSE(std::filesystem::exists("--batch=32"));
   Write("run.toml", first.err.substr(0, first.err.find("model two_column")));
   const Result again = Run(absl::StrCat("train ", Flag(), " --json"));

@@ -185,6 +185,17 @@ TEST_F(Predict, AnImageWhoseNameBeginsWithADashStandsBehindTwo) {
   Write("run.toml", "batch = 1\n");
   EXPECT_THAT(in_digits(absl::StrCat("--config=", In("run.toml"), " -- -d.png")).out, StartsWith("-d.png: "));
   EXPECT_THAT(in_digits("-n.png").err, HasSubstr("unknown flag -n.png; --help"));
+  // Behind the two dashes nothing is a flag, whatever it looks like.
+  for (const std::string name : {"--config=x.png", "--batch=9.png", "--mean="}) {
+    std::filesystem::rename(In("digits/-d.png"), In(absl::StrCat("digits/", name)));
+    const Result r = in_digits(absl::StrCat("-- ", name));
+    EXPECT_THAT(r.out, StartsWith(absl::StrCat(name, ": "))) << r.err;
+    std::filesystem::rename(In(absl::StrCat("digits/", name)), In("digits/-d.png"));
+  }
+  std::filesystem::rename(In("digits/-d.png"), In("digits/--batch=9.png"));
+  Write("run.toml", "batch = 0\n");
+  const Result read = in_digits(absl::StrCat("--config=", In("run.toml"), " -- --batch=9.png"));
+  EXPECT_THAT(read.err, HasSubstr("run.toml: line 1: --batch: "));
 }
 
 // Under a plan and a batch that have it among the last, too; --bad-sample is of the training set.

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "nlohmann/json.hpp"
+#include "partition/legality.h"
 #include "partition/plan.h"
 #include "tests/cli/command.h"
 

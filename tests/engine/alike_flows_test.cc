@@ -14,7 +14,7 @@ namespace colonnade::engine {
 namespace {
 
 FlowOnRoute Flow(const std::vector<int>& resources, double bytes = 1, double most = 1e9) {
-  FlowOnRoute flow{.uses = {}, .engines = {}, .most = most, .bytes = bytes};
+  FlowOnRoute flow{.uses = {}, .engines = {}, .max_rate = most, .bytes = bytes};
   for (int resource : resources) flow.uses.push_back({resource});
   return flow;
 }
@@ -36,7 +36,7 @@ std::vector<double> EndsOf(const std::vector<FlowSet>& sets, const std::vector<d
     if (next < starts.size() && starts[next].at <= end) {
       now = std::max(now, starts[next].at);
       for (const FlowOnRoute& flow : sets[starts[next].set].flows) {
-        share.Start(now, static_cast<int>(next), flow.bytes * starts[next].bytes, flow.most, flow.uses);
+        share.Start(now, static_cast<int>(next), flow.bytes * starts[next].bytes, flow.max_rate, flow.uses);
         ++left;
       }
       ++next;

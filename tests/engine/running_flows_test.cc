@@ -14,7 +14,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Of one byte for each byte of its leg, over link 0.
 FlowOnRoute FlowThrough(std::vector<int> engines, double most = kNever) {
-  FlowOnRoute flow{.uses = {{.resource = 0}}, .engines = {}, .most = most, .bytes = 1};
+  FlowOnRoute flow{.uses = {{.resource = 0}}, .engines = {}, .max_rate = most, .bytes = 1};
   flow.engines.assign(engines.begin(), engines.end());
   return flow;
 }

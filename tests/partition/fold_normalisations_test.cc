@@ -161,9 +161,9 @@ TEST(FoldNormalisations, InBf16NoWeightThatIsFoldedIsRounded) {
 
 // The Program of an evaluation that folds nothing.
 absl::StatusOr<program::Program> Unfolded(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options) {
-  absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch, options.mode);
-  if (!shardings.ok()) return shardings.status();
-  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
+  absl::StatusOr<GraphSharding> sharding = ShardGraph(graph, plan, options.global_batch, options.mode);
+  if (!sharding.ok()) return sharding.status();
+  Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(sharding->nodes)};
   for (const auto pass : {ExpandStages, ExpandShards, InsertResharding, BucketGradients, InsertGradientReduction,
                           FuseEpilogues, ChoosePrecision, OrderActions}) {
     if (absl::Status status = pass(lowering); !status.ok()) return status;

@@ -109,11 +109,11 @@ class LoweringCase {
  public:
   LoweringCase(layers::LayerGraph of_graph, Plan of_plan, LowerOptions of_options = {.global_batch = 8})
       : graph(std::move(of_graph)), plan(std::move(of_plan)), options(of_options), lowering{graph, plan, options} {
-    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, options.global_batch, options.mode);
-    EXPECT_TRUE(shardings.ok()) << shardings.status();
-    if (!shardings.ok()) return;
-    lowering.shardings = *std::move(shardings);
-    lowering.parts = TransferParts(graph, plan, lowering.shardings);
+    absl::StatusOr<GraphSharding> sharding = ShardGraph(graph, plan, options.global_batch, options.mode);
+    EXPECT_TRUE(sharding.ok()) << sharding.status();
+    if (!sharding.ok()) return;
+    lowering.shardings = std::move(sharding->nodes);
+    lowering.parts = sharding->transfer_parts;
   }
   LoweringCase(const LoweringCase&) = delete;
 

@@ -48,19 +48,11 @@ TEST(RegionOn, GroupsCutChannelsIntoRuns) {
   EXPECT_EQ(RegionOn(mesh, placement, {4, 8}, 2), (Region{{0, 4}, {4, 4}}));
 }
 
-TEST(LocalShape, NamesTheAxisThatDoesNotDivide) {
-  const Mesh mesh = Mesh::ReplicasByColumns(1, 3);
-  const absl::Status status = LocalShape(mesh, {Placement::Replicated(), Placement::Split(1)}, {4, 8}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("\"model\""));
-}
-
-// 8 channels divide into two parts, and 3 and 5 of them do not.
-TEST(LocalShape, NamesTheSectionThatDoesNotDivide) {
-  const Mesh mesh = Mesh::ReplicasByColumns(1, 2);
-  const absl::Status status = LocalShape(mesh, {Placement::Replicated(), Placement::SplitSections({3, 5})}, {4, 8}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("a section of 3 does not divide into 2"));
+TEST(PartialAxes, AreThoseOfSeveralPositionsThatHoldSummands) {
+  const Mesh mesh{{{"a", 2}, {"b", 3}, {"c", 1}}};
+  const TensorPlacement placement{Placement::Partial(), Placement::Split(0), Placement::Partial()};
+  EXPECT_THAT(PartialAxes(mesh, placement), ElementsAre(0));
+  EXPECT_THAT(PartialAxes(mesh, {Placement::Replicated(), Placement::Partial(3), Placement::Split(1)}), ElementsAre(1));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
+#include "partition/legality.h"
 #include "partition/named_plans.h"
 #include "partition/planner.h"
 #include "tests/partition/lowered.h"

@@ -43,9 +43,9 @@ class Coverage {
  private:
   void Insert(const layers::LayerGraph& graph, const Plan& plan, int64_t batch) {
     const LowerOptions options{.global_batch = batch};
-    absl::StatusOr<std::vector<NodeSharding>> shardings = ShardGraph(graph, plan, batch);
-    if (!shardings.ok()) return;
-    Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = *std::move(shardings)};
+    absl::StatusOr<GraphSharding> sharding = ShardGraph(graph, plan, batch);
+    if (!sharding.ok()) return;
+    Lowering lowering{.graph = graph, .plan = plan, .options = options, .shardings = std::move(sharding->nodes)};
     if (!ExpandStages(lowering).ok() || !AdvanceMasks(lowering).ok() || !ExpandShards(lowering).ok() ||
         !InsertResharding(lowering).ok() || !BucketGradients(lowering).ok() || !InsertGradientReduction(lowering).ok()) {
       return;
@@ -53,7 +53,7 @@ class Coverage {
     CountActions(graph, plan, lowering);
     if (!FuseEpilogues(lowering).ok() || !FuseMasks(lowering).ok()) return;
     CountFused(lowering);
-    lowering.parts = TransferParts(graph, plan, lowering.shardings);
+    lowering.parts = sharding->transfer_parts;
     if (ChoosePrecision(lowering).ok() && SplitTransfers(lowering).ok()) CountParts(graph, lowering);
   }
 

@@ -213,8 +213,19 @@ std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vec
   return y;
 }
 
-bool Divides(const Mesh& mesh, const TensorPlacement& placement, const Shape& shape) {
-  return LocalShape(mesh, placement, shape).ok();
+bool Divides(const Mesh& mesh, const TensorPlacement& placement, Shape shape) {
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    const Placement& p = placement[a];
+    const bool is_split = p.kind == Placement::Kind::kSplit;
+    const int64_t parts = is_split ? mesh.axes[a].size : p.groups;
+    int64_t& extent = shape[is_split ? p.dim : 1];
+    if (extent % parts != 0) return false;
+    for (int64_t section : p.sections) {
+      if (section % parts != 0) return false;
+    }
+    extent /= parts;
+  }
+  return true;
 }
 
 // Every pair of placements on meshes of one and two axes: the path ends where it should, and what each position then holds
@@ -231,7 +242,7 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
       if (size == 1) return all;
       all.push_back(Placement::Split(0));
       all.push_back(Placement::Split(1));
-      const Shape left = *LocalShape(mesh, {before, Placement::Replicated()}, global);
+      const Shape left = LocalShape(mesh, {before, Placement::Replicated()}, global);
       for (int dim : {0, 1}) {
         if (left[dim] > size) all.push_back(Placement::SplitSections({size, left[dim] - size}, dim));
       }

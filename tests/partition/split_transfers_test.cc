@@ -150,7 +150,7 @@ TEST(TransferParts, AreAsManyAsDivideWhatEachDeviceHolds) {
   const layers::LayerGraph graph = Small();
   const auto parts = [&](int asked, int64_t batch) {
     const Plan plan = OneWeirdTrick(asked, batch);
-    return TransferParts(graph, plan, *ShardGraph(graph, plan, batch));
+    return ShardGraph(graph, plan, batch)->transfer_parts;
   };
   EXPECT_EQ(parts(4, 8), 4);
   EXPECT_EQ(parts(4, 12), 3);
@@ -168,7 +168,7 @@ TEST(TransferParts, CutNoGroupOfSamples) {
   const layers::LayerGraph graph = Built(std::move(net));
   for (const auto& [batch, parts] : std::vector<std::pair<int64_t, int>>{{4, 1}, {8, 2}}) {
     const Plan plan = InParts(PlanOf(graph, 2, 1, {kBatch, kReplicate}, {{"fc", {kColumn, kReplicate}}}), 2);
-    EXPECT_EQ(TransferParts(graph, plan, *ShardGraph(graph, plan, batch)), parts) << batch;
+    EXPECT_EQ(ShardGraph(graph, plan, batch)->transfer_parts, parts) << batch;
   }
 }
 

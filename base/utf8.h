@@ -1,0 +1,19 @@
+// Control characters in text of UTF-8: what a terminal obeys instead of showing it.
+#ifndef COLONNADE_BASE_UTF8_H_
+#define COLONNADE_BASE_UTF8_H_
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+
+namespace colonnade::base {
+
+// Returns the bytes of the control character that `text` begins with: one of ASCII, or U+0080 to U+009F; 0 where it is none.
+size_t ControlBytes(absl::string_view text);
+
+// Returns whether there is one anywhere in `text`.
+bool HasControls(absl::string_view text);
+
+}  // namespace colonnade::base
+
+#endif  // COLONNADE_BASE_UTF8_H_
