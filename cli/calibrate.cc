@@ -127,17 +127,12 @@ absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples
 struct PlanRun {
   const layers::LayerGraph* graph;
   tools::CalibrationPlan plan;
+  std::vector<int64_t> batches;
 
   std::string name() const {
     return absl::StrFormat("%s, %s on %d%s", graph->name, plan.name, plan.devices, plan.overlap ? ", overlapped" : "");
   }
 };
-
-// Batches on both sides of the one that is asked for, divisible by every number of devices.
-std::vector<int64_t> BatchesOf(const PlanFlags& flags, int devices) {
-  const int64_t unit = 4 * devices;
-  return {std::max<int64_t>(flags.batch * 3 / 4 / unit, 1) * unit, std::max<int64_t>(flags.batch * 3 / 2 / unit, 2) * unit};
-}
 
 // Numbers of devices between which rates hardly differ stand for each other, unless there is time.
 std::vector<tools::CalibrationPlan> PlansOf(const Flags& flags, int devices) {
@@ -151,23 +146,24 @@ std::vector<tools::CalibrationPlan> PlansOf(const Flags& flags, int devices) {
   return plans;
 }
 
-CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, const std::vector<int64_t>& batches,
-                       absl::Duration budget) {
+CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, absl::Duration budget) {
   std::vector<CalibrationRun> expected;
   for (const PlanRun& run : runs) {
     double flops = 0;
-    for (int64_t batch : batches) flops += 3.0 * static_cast<double>(run.graph->ForwardFlops(batch));  // backward: twice
-    expected.push_back({run.graph->name, flops, static_cast<int>(batches.size())});
+    for (int64_t batch : run.batches) flops += 3.0 * static_cast<double>(run.graph->ForwardFlops(batch));  // backward: twice
+    expected.push_back({run.graph->name, flops, static_cast<int>(run.batches.size())});
   }
   const double flops_per_sec = kUsualFlopsPerCore * cpu::UsableCores();
   return {std::move(expected), flags.long_run ? absl::InfiniteDuration() : budget, flops_per_sec, kSliceTime};
 }
 
-// Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`.
-absl::Status RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
-                       const std::vector<int64_t>& batches, tools::Calibration& calibration, CalibrationTime& time) {
+// Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`. Returns false where the
+// network does not split so, and there is nothing to run.
+absl::StatusOr<bool> RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
+                               tools::Calibration& calibration, CalibrationTime& time) {
   const absl::Time begin = base::SteadyNow();
-  RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, batches));
+  RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, run.batches));
+  if (calibration.loaded() == 0) return false;
   const absl::Time loaded = base::SteadyNow();
   int done = 0;
   do {
@@ -176,13 +172,18 @@ absl::Status RunSlices(const PlanRun& run, size_t index, int slices, absl::Durat
     }
   } while (++done < slices && base::SteadyNow() - begin < most);
   time.Add(index, loaded - begin, done, base::SteadyNow() - loaded);
-  return absl::OkStatus();
+  return true;
 }
 
-// Runs all plans of the networks, as long as there is time, and says on stderr how far that is; the plans left out. What
-// comes after takes `afterwards`.
-absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int devices, absl::Duration afterwards,
-                                                  tools::Calibration& calibration) {
+// Plans that were not run, by name.
+struct LeftOut {
+  std::vector<std::string> for_time, illegal;
+};
+
+// Runs all plans of the networks, as long as there is time, and says on stderr how far that is. What comes after takes
+// `afterwards`.
+absl::StatusOr<LeftOut> RunPlans(const Flags& flags, int devices, absl::Duration afterwards,
+                                 tools::Calibration& calibration) {
   const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
                                                              : std::vector<std::string>{flags.model};
   std::vector<layers::LayerGraph> graphs;
@@ -192,14 +193,14 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
   }
   std::vector<PlanRun> runs;
   for (const layers::LayerGraph& graph : graphs) {
-    for (const tools::CalibrationPlan& plan : PlansOf(flags, devices)) runs.push_back({&graph, plan});
+    for (const tools::CalibrationPlan& plan : PlansOf(flags, devices))
+      runs.push_back({&graph, plan, tools::CalibrationBatches(flags.batch, devices, plan.devices)});
   }
-  const std::vector<int64_t> batches = BatchesOf(flags, devices);
-  CalibrationTime time = TimeOf(flags, runs, batches, kInAll - afterwards);
+  CalibrationTime time = TimeOf(flags, runs, kInAll - afterwards);
   Say(absl::StrFormat("calibrating by %d plan%s of %s: about %s, %s", runs.size(), runs.size() == 1 ? "" : "s",
                       absl::StrJoin(names, ", "), Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
-  std::vector<std::string> left_out;
+  LeftOut left_out;
   CountProgress progress("calibrating:");
   const absl::Time begin = base::SteadyNow();
   for (size_t r = 0; r < runs.size(); ++r) {
@@ -208,10 +209,11 @@ absl::StatusOr<std::vector<std::string>> RunPlans(const Flags& flags, int device
     progress.Show(done, all, absl::StrCat(" plans, ", runs[r].name()), time.Left(r, passed) + afterwards);
     const int slices = time.SlicesInTime(r, passed);
     if (slices == 0) {
-      left_out.push_back(runs[r].name());
+      left_out.for_time.push_back(runs[r].name());
     } else {
       const absl::Duration most = flags.long_run ? absl::InfiniteDuration() : kMuchLonger * time.Expected(r, slices);
-      RETURN_IF_ERROR(RunSlices(runs[r], r, slices, most, batches, calibration, time));
+      ASSIGN_OR_RETURN(const bool ran, RunSlices(runs[r], r, slices, most, calibration, time));
+      if (!ran) left_out.illegal.push_back(runs[r].name());
     }
   }
   return left_out;
@@ -232,9 +234,13 @@ absl::Status RunCalibrate(const Flags& flags) {
   const absl::Time begin = base::SteadyNow();
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
-  ASSIGN_OR_RETURN(const std::vector<std::string> left_out,
-                   RunPlans(flags, devices, kSweepTime + TimeOfInput(input), calibration));
-  if (!left_out.empty()) Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out, "; ")));
+  ASSIGN_OR_RETURN(LeftOut left_out, RunPlans(flags, devices, kSweepTime + TimeOfInput(input), calibration));
+  if (!left_out.for_time.empty()) {
+    Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out.for_time, "; ")));
+  }
+  if (!left_out.illegal.empty()) {
+    Say(absl::StrCat("left out, since the network does not split so: ", absl::StrJoin(left_out.illegal, "; ")));
+  }
   if (flags.transfers.empty()) {
     const CountProgress progress("timing transfers");
     RETURN_IF_ERROR(calibration.SweepTransfers());
@@ -250,7 +256,8 @@ absl::Status RunCalibrate(const Flags& flags) {
     PrintJson({{"machine", path},
                {"devices", devices},
                {"seconds", absl::ToDoubleSeconds(base::SteadyNow() - begin)},
-               {"left_out", left_out}});
+               {"left_out", left_out.for_time},
+               {"does_not_split", left_out.illegal}});
   } else {
     std::printf("%s\n", path.c_str());
   }

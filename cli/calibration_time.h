@@ -37,8 +37,6 @@ class CalibrationTime {
   // Takes note of what a run took that has ended.
   void Add(size_t run, absl::Duration loading, int slices, absl::Duration running);
 
-  const std::vector<CalibrationRun>& runs() const { return runs_; }
-
  private:
   struct Costs {
     absl::Duration loading, slice;

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "cli/config_items.h"
 #include "cli/definitions.h"
+#include "cli/record.h"
 #include "cli/spellings.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
@@ -24,7 +25,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kFlag[] = "--config";
-constexpr int64_t kMostBytes = 1 << 24;  // of a record, which has the loss of each step
 
 bool Has(const std::vector<std::string>& words, const std::string& flag) {
   return absl::c_any_of(WordsBeforeDashes(words),
@@ -206,7 +206,7 @@ absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words
                                                          absl::StrJoin(ConfiguredCommands(app).names(), ", "),
                                                          absl::StrJoin(WordsOfCommand(*command), " ")));
   }
-  ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(file, kMostBytes));
+  ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(file, kMostRecordBytes));
   ASSIGN_OR_RETURN(ConfiguredWords more, ConfigWords(text, file, words, app));
   const auto arguments = absl::c_find(words, "--");
   more.words.insert(more.words.begin(), words.begin(), arguments);

@@ -29,7 +29,7 @@ bool Reaches(const engine::EvalReport& test, const Target& target);
 // "top-1 60.00 %", "loss 0.5000"
 std::string Describe(const engine::EvalReport& test, Target::Metric metric);
 std::string Describe(const Target& target);
-// "top-1 60.00 %, top-5 98.00 %, loss 0.5000, 360 samples"
+// "top-1 60.00 %, top-5 98.00 %, loss 0.5000, 360 images"
 std::string Describe(const engine::EvalReport& test);
 
 // engine::Evaluate, with a line of progress that begins with `what`.

@@ -1,7 +1,5 @@
 #include "cli/flags.h"
 
-#include <limits>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +16,8 @@ namespace colonnade::cli {
 namespace {
 
 constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
-constexpr double kNoLimit = std::numeric_limits<double>::max(), kLargestMoment = 1e6, kLeastDeviation = 1e-40;
+constexpr double kNoLimit = 3e38;  // of what kernels compute with in f32
+constexpr double kLargestMoment = 1e6, kLeastDeviation = 1e-30;
 
 CLI::Validator BatchNormRule() {
   auto check = [](std::string& text) -> std::string {
@@ -46,7 +45,8 @@ CLI::Validator Number(double least, double most) {
   auto check = [=](std::string& text) -> std::string {
     double value = 0;
     if (absl::SimpleAtod(text, &value) && value >= least && value <= most) return "";
-    return absl::StrFormat("expected a number %s, found \"%s\"", range, text);
+    const std::string beyond = most == kNoLimit && value > most ? absl::StrFormat(", up to %g", most) : "";
+    return absl::StrFormat("expected a number %s%s, found \"%s\"", range, beyond, text);
   };
   return {check, range};
 }

@@ -60,9 +60,9 @@ std::vector<std::string> InstructionSets(const std::string& cpuinfo) {
   return sets;
 }
 
-int NumberIn(const std::string& path) {
+std::optional<int> NumberIn(const std::string& path) {
   int number = 0;
-  return absl::SimpleAtoi(FirstLine(path), &number) ? number : 0;
+  return absl::SimpleAtoi(FirstLine(path), &number) ? std::optional(number) : std::nullopt;
 }
 
 std::vector<std::pair<std::string, std::string>> Environment() {
@@ -157,9 +157,12 @@ Lines CudaLines(const Facts& facts) {
 }
 
 std::string PciText(const std::string& pci, const PciLink& link) {
+  const auto rate = [](const std::string& speed, const std::optional<int>& width) {
+    return absl::StrCat(speed, width.has_value() ? absl::StrCat(" x", *width) : "");
+  };
   std::string text = absl::StrCat("at ", pci);
-  if (!link.most_speed.empty()) absl::StrAppendFormat(&text, ", up to %s x%d", link.most_speed, link.most_width);
-  if (!link.speed.empty()) absl::StrAppendFormat(&text, ", now %s x%d", link.speed, link.width);
+  if (!link.most_speed.empty()) absl::StrAppend(&text, ", up to ", rate(link.most_speed, link.most_width));
+  if (!link.speed.empty()) absl::StrAppend(&text, ", now ", rate(link.speed, link.width));
   if (link.numa_node.has_value()) absl::StrAppend(&text, ", NUMA node ", *link.numa_node);
   return text;
 }
@@ -232,6 +235,10 @@ Lines ProfileLines(const std::vector<ProfileFacts>& profiles) {
 // ---- JSON
 
 Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+template <class Number>
+Json OrNull(const std::optional<Number>& number) {
+  return number.has_value() ? Json(*number) : Json();
+}
 
 Json GpusJson(const Facts& facts) {
   Json gpus = Json::array();
@@ -251,10 +258,10 @@ Json GpusJson(const Facts& facts) {
                     {"pci",
                      {{"address", gpu.pci},
                       {"speed", OrNull(link.speed)},
-                      {"width", link.width},
+                      {"width", OrNull(link.width)},
                       {"most_speed", OrNull(link.most_speed)},
-                      {"most_width", link.most_width}}},
-                    {"numa_node", link.numa_node.has_value() ? Json(*link.numa_node) : Json()},
+                      {"most_width", OrNull(link.most_width)}}},
+                    {"numa_node", OrNull(link.numa_node)},
                     {"peers", std::move(peers)}});
   }
   return gpus;
@@ -303,7 +310,8 @@ HostFacts ReadHost(const std::string& root) {
   int64_t kilobytes = 0;
   const std::string total = ValueOf(root + "/proc/meminfo", "MemTotal", ':');
   if (absl::SimpleAtoi(absl::StripSuffix(total, " kB"), &kilobytes)) host.memory_bytes = kilobytes * 1024;
-  host.available_bytes = tools::AvailableMemory(root);
+  const int64_t available = tools::AvailableMemory(root);
+  if (available != tools::kUnlimitedMemory) host.available_bytes = available;
   host.processor = ValueOf(cpuinfo, "model name", ':');
   host.instruction_sets = InstructionSets(cpuinfo);
   host.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
@@ -358,8 +366,11 @@ std::string InfoText(const Facts& facts) {
   Append(text, "colonnade", {VersionText(facts.build)});
   Append(text, "build", {BuildText(facts.build)});
   Append(text, "system", {absl::StrJoin({host.system, host.kernel, host.libc, host.architecture}, ", ")});
-  Append(text, "memory",
-         {absl::StrFormat("%s, of which %s are available", Gib(host.memory_bytes), Gib(host.available_bytes))});
+  Append(
+      text, "memory",
+      {absl::StrCat(Gib(host.memory_bytes), host.available_bytes.has_value()
+                                                ? absl::StrCat(", of which ", Gib(*host.available_bytes), " are available")
+                                                : "")});
   Append(text, "processor", {host.processor, absl::StrJoin(host.instruction_sets, ", ")});
   Append(text, "cores", {CoresText(host)});
   Append(text, "oneDNN",
@@ -394,7 +405,7 @@ Json InfoJson(const Facts& facts) {
             {"libc", host.libc},
             {"architecture", host.architecture},
             {"memory_bytes", host.memory_bytes},
-            {"available_bytes", host.available_bytes}}},
+            {"available_bytes", OrNull(host.available_bytes)}}},
           {"processor",
            {{"model", OrNull(host.processor)},
             {"instruction_sets", host.instruction_sets},

@@ -20,7 +20,8 @@ namespace colonnade::cli {
 
 struct HostFacts {
   std::string system, kernel, architecture, libc;  // "Debian GNU/Linux 12 (bookworm)", "Linux 6.1.0", "x86_64", "glibc 2.36"
-  int64_t memory_bytes = 0, available_bytes = 0;
+  int64_t memory_bytes = 0;
+  std::optional<int64_t> available_bytes;
   std::string processor;                      // empty: the system does not say
   std::vector<std::string> instruction_sets;  // of those that kernels are written for, as /proc/cpuinfo names them
   int cores = 0;                              // of the machine
@@ -34,7 +35,7 @@ struct HostFacts {
 // The slot of a GPU, as far as the system says; idle GPUs may run their link slower than it can be.
 struct PciLink {
   std::string speed, most_speed;  // "32.0 GT/s PCIe"
-  int width = 0, most_width = 0;
+  std::optional<int> width, most_width;
   std::optional<int> numa_node;
 };
 

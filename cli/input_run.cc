@@ -111,6 +111,7 @@ absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int th
                                                 .moments = {{0}, {1}}}));
   InputRun run{.description = pipeline->description(),
                .threads = threads,
+               .batch = batch,
                .batch_bytes = batch * recipe.height * recipe.width * recipe.channels};
   Reader reader(*pipeline, batch);
   RETURN_IF_ERROR(reader.WarmUp(amount.warm_up * set->size()));

@@ -44,7 +44,7 @@ struct InputAmount {
 struct InputRun {
   std::string description;  // of the data
   int threads = 0;
-  int64_t count = 0, batch_bytes = 0;
+  int64_t count = 0, batch = 0, batch_bytes = 0;
   absl::Duration elapsed, processor;
   data::StageTimes times;
   data::JpegIndices::Kept indices;

@@ -128,7 +128,7 @@ absl::StatusOr<BenchRun> BenchInput(const Flags& flags, const Samples& set, int 
 }
 
 void PrintReport(const Flags& flags, const InputReport& report) {
-  PrintLine(absl::StrFormat("%s; batches of %d", report.fastest().description, flags.batch));
+  PrintLine(absl::StrFormat("%s; batches of %d", report.fastest().description, report.fastest().batch));
   PrintLine(absl::StrFormat("format %s; before the runs %.1f MB were read in %.2f s", report.format,
                             static_cast<double>(report.first_read.bytes) / 1e6,
                             absl::ToDoubleSeconds(report.first_read.elapsed)));

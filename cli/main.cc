@@ -65,7 +65,8 @@ void OnStop(int signal) {
   int none = 0;
   if (g_signal.compare_exchange_strong(none, signal)) {
     g_stop = true;
-    WriteToStderr("\ncolonnade: stopping after the steps that have begun; again to quit\n");
+    WriteToStderr("\ncolonnade: stopping after the steps that have begun");
+    WriteToStderr(signal == SIGINT ? "; again to quit\n" : "\n");
   } else if (signal == SIGINT) {
     std::_Exit(128 + signal);
   }

@@ -17,12 +17,8 @@ namespace fs = std::filesystem;
 
 // The same for all paths to one file, be it there or not: files are written behind links.
 std::string PlaceOf(const std::string& path) {
-  constexpr int kMostLinks = 40;
   std::error_code error;
-  fs::path place = fs::absolute(path, error);
-  for (int links = 0; links < kMostLinks && fs::is_symlink(place, error); ++links) {
-    place = place.parent_path() / fs::read_symlink(place, error);
-  }
+  fs::path place = engine::BehindLinks(fs::absolute(path, error).string());
   const fs::path canonical = fs::weakly_canonical(place, error);
   place = error ? place.lexically_normal() : canonical;
   if (place.filename().empty()) place = place.parent_path();  // "runs/" and "runs"

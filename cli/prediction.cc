@@ -89,15 +89,7 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   }
   std::vector<const program::RepresentativeProgram*> programs = {&p.lowered};
   for (const program::RepresentativeProgram& lowered : others) programs.push_back(&lowered);
-  CountProgress progress("draw");
-  absl::StatusOr<tools::DrawnSteps> drawn = tools::DrawSteps(p.machine, programs, refit, DrawOptionsOf(flags, progress));
-  if (absl::IsFailedPrecondition(drawn.status())) {
-    Warn(absl::StrFormat("machine %s: there is no interval, since no draw can be fitted anew to fitted_to: %s",
-                         p.machine.Title(), drawn.status().message()));
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(drawn.status());
-  if (drawn->draws() > 0) p.drawn = *std::move(drawn);
+  ASSIGN_OR_RETURN(p.drawn, DrawOrWarn(flags, p.machine, programs, refit, "fitted_to"));
   return absl::OkStatus();
 }
 
@@ -146,10 +138,21 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
   return p;
 }
 
-tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress) {
-  return {.draws = std::max(flags.draws, 0), .seed = flags.seed, .progress = [&progress](int done, int draws) {
-            progress.Show(done, draws);
-          }};
+absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
+    const Flags& flags, const engine::Machine& profile, const std::vector<const program::RepresentativeProgram*>& programs,
+    const tools::Refit& refit, absl::string_view what) {
+  CountProgress progress("draw");
+  const auto show = [&progress](int done, int draws) { progress.Show(done, draws); };
+  absl::StatusOr<tools::DrawnSteps> drawn =
+      tools::DrawSteps(profile, programs, refit, {.draws = std::max(flags.draws, 0), .seed = flags.seed, .progress = show});
+  if (absl::IsFailedPrecondition(drawn.status())) {
+    Warn(absl::StrFormat("machine %s: there is no interval, since no draw can be fitted anew to %s: %s", profile.Title(),
+                         what, drawn.status().message()));
+    return std::nullopt;
+  }
+  RETURN_IF_ERROR(drawn.status());
+  if (drawn->draws() == 0) return std::nullopt;
+  return std::optional(*std::move(drawn));
 }
 
 absl::Status Predict(const Flags& flags, Prediction& p) {

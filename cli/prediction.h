@@ -59,8 +59,11 @@ absl::Status Predict(const Flags& flags, Prediction& prediction);
 // Returns what repeats the fit that a profile states; nothing, and a warning on stderr, where that network cannot be had.
 tools::Refit RefitOrWarn(const engine::Machine& machine);
 
-// --draws and --seed, shown as they are made. `progress` must outlive the result.
-tools::DrawOptions DrawOptionsOf(const Flags& flags, CountProgress& progress);
+// Returns the steps of the programs on --draws of a profile, each fitted anew by `refit`; none without draws, and, with a
+// warning on stderr, where no draw can be fitted to `what`.
+absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
+    const Flags& flags, const engine::Machine& profile, const std::vector<const program::RepresentativeProgram*>& programs,
+    const tools::Refit& refit, absl::string_view what);
 
 double ImagesPerSecond(const Prediction& prediction);
 double Ms(absl::Duration duration);

@@ -2,6 +2,7 @@
 #ifndef COLONNADE_CLI_RECORD_H_
 #define COLONNADE_CLI_RECORD_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct RunFacts {
   data::Moments moments;
   std::string data_identity;  // IdentityOf
 };
+
+// The most bytes of a record, which has the loss of each step.
+inline constexpr int64_t kMostRecordBytes = int64_t{1} << 27;
 
 // The member of a record that holds the plan, as --plan takes it in a file.
 inline constexpr char kPlanInRecord[] = "plan_file";

@@ -33,8 +33,6 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr int64_t kLargestPlanFile = int64_t{1} << 24;
-
 // The plan that the record of a run holds, as text; nothing where `json` is no record.
 std::optional<std::string> PlanInRecord(const std::string& json) {
   const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
@@ -49,7 +47,7 @@ struct PlanInFile {
 };
 
 absl::StatusOr<PlanInFile> ReadPlan(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kLargestPlanFile));
+  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kMostRecordBytes));
   const std::optional<std::string> of_record = PlanInRecord(json);
   absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(of_record.value_or(json));
   RETURN_IF_ERROR(engine::WithContext(plan.status(), path));
@@ -273,9 +271,10 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
     for (const program::Program& program : smaller) pointers.push_back(&program);
     return backends * tools::LeastBytesOf(pointers) + beside.bytes;
   };
-  const absl::Status fits = FieldAsFlag(tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes,
-                                                               flags.batch, session.plan.mesh.device_count(), bytes_of),
-                                        "batch");
+  const int64_t splits = session.plan.mesh.device_count() * flags.accumulate;  // into which a batch divides
+  const absl::Status fits = FieldAsFlag(
+      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes, flags.batch, splits, bytes_of),
+      "batch");
   if (fits.ok() || beside.bytes == 0) return fits;
   return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),
                                                       static_cast<double>(beside.bytes) / 1e9, beside.purpose));

@@ -157,6 +157,4 @@ void StepLines::Show(const engine::TrainProgress& p) {
   DrawInPlace(Bar(p, setup_.course.batch, TerminalWidth() - 1));
 }
 
-void StepLines::Finish() { WipeOut(); }
-
 }  // namespace colonnade::cli

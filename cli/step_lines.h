@@ -46,7 +46,6 @@ class StepLines {
   explicit StepLines(Setup setup);
 
   void Show(const engine::TrainProgress& progress);  // after every step
-  void Finish();                                     // wipes out the bar
 
  private:
   bool IsDue(const engine::TrainProgress& progress) const;

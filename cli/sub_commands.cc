@@ -265,7 +265,7 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       ->needs(data);
   calibrate
       ->add_option("--input-size", flags.input_size, "rows and columns of an image of --data (default: the data's, or 224)")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, kMostSide))
       ->needs(data);
   calibrate->add_flag("--long", flags.long_run,
                       "all rounds of all plans, however long they take (default: what fits into three minutes)");

@@ -155,13 +155,12 @@ absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, co
   if (flags.draws == 0) return absl::OkStatus();
   const tools::Refit to_rows = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
   const tools::Refit refit = steps.empty() ? RefitOrWarn(profile) : to_rows;
-  CountProgress progress("draw");
-  ASSIGN_OR_RETURN(const tools::DrawnSteps drawn,
-                   tools::DrawSteps(profile, programs, refit, DrawOptionsOf(flags, progress)));
-  table.draws = drawn.draws();
-  if (table.draws == 0) return absl::OkStatus();
-  for (size_t r = 0; r < table.rows.size(); ++r) table.rows[r].interval = drawn.Of(r);
-  table.part_in_order = drawn.PartInOrder(seconds);
+  ASSIGN_OR_RETURN(const std::optional<tools::DrawnSteps> drawn,
+                   DrawOrWarn(flags, profile, programs, refit, steps.empty() ? "fitted_to" : "the rows of --fit"));
+  if (!drawn.has_value()) return absl::OkStatus();
+  table.draws = drawn->draws();
+  for (size_t r = 0; r < table.rows.size(); ++r) table.rows[r].interval = drawn->Of(r);
+  table.part_in_order = drawn->PartInOrder(seconds);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -81,23 +82,42 @@ std::string UnexpectedBeside(const std::string& lack, const std::vector<std::str
                          meant.empty() ? lack : absl::StrFormat("did you mean %s?", meant));
 }
 
+// Leaves out the middle of a message that quotes a long value: std::regex takes a part of the stack for each character.
+std::string WithoutMiddle(const std::string& message) {
+  constexpr size_t kMostBytes = 2000;
+  if (message.size() <= kMostBytes) return message;
+  const auto is_inside_character = [&](size_t at) { return (message[at] & 0xc0) == 0x80; };
+  size_t end = kMostBytes / 2, begin = message.size() - kMostBytes / 2;
+  while (end > 0 && is_inside_character(end)) --end;
+  while (begin < message.size() && is_inside_character(begin)) ++begin;
+  return absl::StrCat(message.substr(0, end), "…", message.substr(begin));
+}
+
 // Returns what is wrong with words of the command line that nothing takes, of which CLI11 lists all, the last one first.
-std::string Unexpected(const std::string& listed, const std::vector<std::string>& words) {
-  const std::vector<std::string> unexpected = absl::StrSplit(listed, ' ');
+std::string Unexpected(absl::string_view listed, const std::vector<std::string>& words) {
+  constexpr size_t kShown = 3;
+  const absl::flat_hash_set<absl::string_view> unexpected = absl::StrSplit(listed, ' ');
   std::vector<std::string> in_order;
   for (const std::string& word : words) {
-    if (!absl::c_linear_search(unexpected, word)) continue;
+    if (!unexpected.contains(word)) continue;
     if (absl::StartsWith(word, "-")) return absl::StrCat("unknown flag ", word);
     in_order.push_back(word);
   }
-  return absl::StrFormat("expected nothing more, found \"%s\"", in_order.empty() ? listed : absl::StrJoin(in_order, " "));
+  if (in_order.empty()) in_order.push_back(WithoutMiddle(std::string(listed)));  // words with spaces in them
+  const size_t shown = std::min(in_order.size(), kShown), others = in_order.size() - shown;
+  return absl::StrFormat("expected nothing more, found \"%s\"%s",
+                         absl::StrJoin(in_order.begin(), in_order.begin() + shown, " "),
+                         others == 0 ? "" : absl::StrFormat(" and %d more", others));
 }
 
 // What CLI11 says of a value or of the words of the command line, in our words: flag, expected, found.
-std::string InOurWords(const std::string& message, const std::vector<std::string>& words) {
-  static const std::regex unexpected("The following arguments? (?:was|were) not expected: (.*)");
-  std::smatch match;
-  if (std::regex_match(message, match, unexpected)) return Unexpected(match[1], words);
+std::string InOurWords(const std::string& said, const std::vector<std::string>& words) {
+  for (const char* unexpected :
+       {"The following argument was not expected: ", "The following arguments were not expected: "}) {
+    absl::string_view listed = said;
+    if (absl::ConsumePrefix(&listed, unexpected)) return Unexpected(listed, words);
+  }
+  const std::string message = WithoutMiddle(said);
   static constexpr std::pair<const char*, const char*> kWords[] = {
       // It says so of "1e3" and "64.5", too.
       {"(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)",

@@ -76,9 +76,12 @@ T* DataOf(const RunArguments& run, const TaskContext& context, int use) {
 }
 
 // Does the same for elements of any type.
-inline char* BytesOf(const RunArguments& run, const TaskContext& context, int use) {
+inline char* BytesOf(absl::Span<char* const> data, const TaskContext& context, int use) {
   const View& view = context.view(use);
-  return run.data[use] + view.offset * program::SizeInBytes(view.dtype);
+  return data[use] + view.offset * program::SizeInBytes(view.dtype);
+}
+inline char* BytesOf(const RunArguments& run, const TaskContext& context, int use) {
+  return BytesOf(run.data, context, use);
 }
 
 // Makes a kernel of `run`, which takes const RunArguments& and returns absl::Status.

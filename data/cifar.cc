@@ -15,6 +15,7 @@
 #include "data/file.h"
 #include "data/memory_set.h"
 #include "data/no_split.h"
+#include "data/split_files.h"
 
 namespace colonnade::data {
 namespace {
@@ -40,15 +41,7 @@ bool IsTrainingBatch(absl::string_view file) {
   return absl::StartsWith(file, "data_batch_") && absl::EndsWith(file, ".bin");
 }
 
-std::vector<std::string> TrainingBatches(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (IsTrainingBatch(it->path().filename().string())) paths.push_back(it->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
+std::vector<std::string> TrainingBatches(const std::string& folder) { return FilesIn(folder, IsTrainingBatch); }
 
 bool IsCifar10Folder(const std::string& path) {
   return CifarPathExists(absl::StrCat(path, "/test_batch.bin")) || !TrainingBatches(path).empty();

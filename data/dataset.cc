@@ -11,7 +11,6 @@
 #include "base/status_macros.h"
 #include "data/embedded.h"
 #include "data/file.h"
-#include "data/gzip.h"
 #include "data/idx.h"
 #include "data/no_split.h"
 #include "program/formulas/philox.h"

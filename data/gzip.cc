@@ -3,12 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -19,7 +14,6 @@ namespace {
 
 constexpr int kGzipWindow = 16 + MAX_WBITS;
 constexpr size_t kChunk = size_t{1} << 17;
-constexpr size_t kLargestRatio = 1032;  // of deflate: 258 bytes for two bits
 
 bool IsGzip(absl::string_view bytes) { return bytes.size() >= 2 && bytes.substr(0, 2) == "\x1f\x8b"; }
 
@@ -40,7 +34,7 @@ absl::StatusOr<Inflated> Inflate(absl::string_view bytes, size_t most) {
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
   Inflated out;
-  out.bytes.reserve(std::min(most, bytes.size() * kLargestRatio));
+  out.bytes.reserve(std::min(most, bytes.size() * size_t{kLargestDeflateRatio}));
   while (out.result == Z_OK && out.bytes.size() < most) {
     const size_t before = out.bytes.size(), room = std::min(kChunk, most - before);
     out.bytes.resize(before + room);
@@ -72,7 +66,7 @@ absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count) 
 }
 
 absl::Status CheckMayHold(absl::string_view bytes, int64_t count) {
-  const int64_t most = static_cast<int64_t>(bytes.size() * kLargestRatio);
+  const int64_t most = static_cast<int64_t>(bytes.size()) * kLargestDeflateRatio;
   if (!IsGzip(bytes) || count <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("expected gzip that unpacks to %d bytes, found %d bytes, of at most %d", count, bytes.size(), most));
@@ -91,24 +85,6 @@ absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes)
         absl::StrFormat("expected one gzip stream, found %d bytes after it", all.packed_bytes_left));
   }
   return std::move(all.bytes);
-}
-
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    if (error) return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, error.message()));
-    return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file", path));
-  }
-  if (!std::filesystem::is_regular_file(path, error)) {
-    return absl::DataLossError(absl::StrFormat("cannot read %s: expected a file, found a folder or a device", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (!file.is_open() || file.bad() || bytes.bad()) {
-    return absl::DataLossError(absl::StrFormat("cannot read %s: %s", path, std::strerror(errno)));
-  }
-  return std::move(bytes).str();
 }
 
 }  // namespace colonnade::data

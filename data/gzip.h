@@ -11,6 +11,9 @@
 
 namespace colonnade::data {
 
+// How many times as large as what it is packed in anything is at most: 258 bytes for two bits.
+inline constexpr int64_t kLargestDeflateRatio = 1032;
+
 // Returns what `bytes` unpack to, or `bytes` themselves where they do not begin with gzip's mark. InvalidArgument where the
 // stream is damaged or cut, or unpacks to more than `limit_bytes`, beyond which nothing is allocated.
 absl::StatusOr<std::string> Unpack(absl::string_view bytes, int64_t limit_bytes);
@@ -20,9 +23,6 @@ absl::StatusOr<std::string> UnpackStart(absl::string_view bytes, int64_t count);
 
 // Returns InvalidArgument where `bytes` are gzip of too few to unpack to `count` bytes: found before anything is unpacked.
 absl::Status CheckMayHold(absl::string_view bytes, int64_t count);
-
-// Returns all of a file. NotFound where it is missing, DataLoss where it cannot be read.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace colonnade::data
 

@@ -19,7 +19,6 @@
 namespace colonnade::data {
 namespace {
 
-constexpr int64_t kLargestImageFile = int64_t{1} << 30;
 constexpr size_t kMostNamesTold = 5;
 
 // A link is one, too, also to nothing: then reading it says so.

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "data/file.h"
 
@@ -123,7 +124,12 @@ bool HasImageEnding(absl::string_view file_name) {
                      [file_name](const char* ending) { return absl::EndsWithIgnoreCase(file_name, ending); });
 }
 
-bool IsHidden(absl::string_view path) { return absl::StartsWith(path.substr(path.rfind('/') + 1), "."); }
+bool IsHidden(absl::string_view path) {
+  for (absl::string_view name : absl::StrSplit(path, '/')) {
+    if (absl::StartsWith(name, ".") && name != "." && name != "..") return true;
+  }
+  return false;
+}
 
 std::string ImageListing::PathOf(int64_t file) const {
   return absl::StrCat(folders[files[file].folder].path, "/", names.c_str() + files[file].name_at);

@@ -17,7 +17,8 @@ namespace colonnade::data {
 
 // Returns whether a file is an image by its name: .jpg, .jpeg or .png in any case.
 bool HasImageEnding(absl::string_view file_name);
-// Returns whether systems and programs have left it behind: ".DS_Store", "train/._a.jpg", ".ipynb_checkpoints".
+// Returns whether systems and programs have left it behind, or a folder in which it lies: ".DS_Store", "train/._a.jpg",
+// "train/.ipynb_checkpoints/a.jpg".
 bool IsHidden(absl::string_view path);
 
 // A folder that a walk has come to.

@@ -12,11 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "data/gzip.h"
 
 namespace colonnade::data {
 namespace {
-
-constexpr int64_t kLargestPngRatio = 1032;  // of deflate: 258 bytes for two bits
 
 struct PngErrors {
   char message[256] = "";
@@ -88,7 +87,8 @@ class PngDecoder {
 
 // Deflate packs no tighter, so that a header cannot ask for memory and work that the file does not hold.
 absl::Status CheckPngSize(const PngDecoder& decoder, size_t file_bytes) {
-  if (decoder.row_bytes() * decoder.height() <= static_cast<int64_t>(file_bytes) * kLargestPngRatio) return absl::OkStatus();
+  if (decoder.row_bytes() * decoder.height() <= static_cast<int64_t>(file_bytes) * kLargestDeflateRatio)
+    return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat("expected a whole PNG, found %d bytes for %d x %d pixels", file_bytes,
                                                     decoder.height(), decoder.width()));
 }

@@ -17,6 +17,8 @@
 
 namespace colonnade::data {
 
+inline constexpr int64_t kLargestImageFile = int64_t{1} << 30;  // bytes
+
 // One sample as it is kept.
 struct StoredImage {
   bool is_encoded = false;                      // an image file (decode.h); else pixels

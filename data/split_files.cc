@@ -15,11 +15,6 @@ std::vector<std::string> FilesIn(const std::string& folder, absl::FunctionRef<bo
   return paths;
 }
 
-std::string FolderOf(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 std::string NameIn(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
 }  // namespace colonnade::data

@@ -13,8 +13,7 @@ namespace colonnade::data {
 // Returns the paths of files in `folder` whose names are taken, sorted; none where it cannot be read.
 std::vector<std::string> FilesIn(const std::string& folder, absl::FunctionRef<bool(absl::string_view name)> takes);
 
-// Returns the folder that a path lies in, "." where it names none, and its last name.
-std::string FolderOf(const std::string& path);
+// Returns the last name of a path.
 std::string NameIn(const std::string& path);
 
 }  // namespace colonnade::data

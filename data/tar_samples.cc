@@ -31,6 +31,25 @@ absl::string_view PlainName(absl::string_view name) {
   return name;
 }
 
+// Which members systems and programs have left behind. The folders in which all members lie hide nothing, as those do not
+// that lead to a set of folders: only what differs is looked at.
+class HiddenMembers {
+ public:
+  explicit HiddenMembers(const TarIndex& index) {
+    if (index.members.empty()) return;
+    common_ = FolderOf(PlainName(index.members[0].name));
+    for (const TarMember& member : index.members) {
+      while (!absl::StartsWith(PlainName(member.name), common_)) common_ = FolderOf(common_.substr(0, common_.size() - 1));
+    }
+  }
+  bool Has(const TarMember& member) const { return IsHidden(PlainName(member.name).substr(common_.size())); }
+
+ private:
+  static absl::string_view FolderOf(absl::string_view path) { return path.substr(0, path.rfind('/') + 1); }  // "a/b/" or ""
+
+  absl::string_view common_;
+};
+
 // "a/b/c.seg.png" is of the key "a/b/c" and the ending "seg.png".
 struct KeyedName {
   absl::string_view key, ending;
@@ -60,10 +79,11 @@ absl::Status WrongKey(absl::string_view key, const std::string& what) {
 absl::StatusOr<std::vector<KeyedMembers>> GroupByKey(const TarIndex& index) {
   std::vector<KeyedMembers> groups;
   absl::flat_hash_map<absl::string_view, size_t> group_of;
+  const HiddenMembers hidden(index);
   for (const TarMember& member : index.members) {
     const KeyedName name = KeyOf(PlainName(member.name));
     const bool is_image = IsImageKeyEnding(name.ending), is_label = name.ending == kClassEnding;
-    if ((!is_image && !is_label) || IsHidden(member.name)) continue;
+    if ((!is_image && !is_label) || hidden.Has(member)) continue;
     const auto [at, is_new] = group_of.try_emplace(name.key, groups.size());
     if (is_new) groups.push_back({name.key});
     const TarMember*& place = is_image ? groups[at->second].image : groups[at->second].label;
@@ -106,8 +126,9 @@ struct PlacedImage {
 
 std::vector<PlacedImage> ImagesOf(const TarIndex& index) {
   std::vector<PlacedImage> images;
+  const HiddenMembers hidden(index);
   for (const TarMember& member : index.members) {
-    if (HasImageEnding(member.name) && !IsHidden(member.name)) images.push_back({PlainName(member.name), &member});
+    if (HasImageEnding(member.name) && !hidden.Has(member)) images.push_back({PlainName(member.name), &member});
   }
   return images;
 }
@@ -138,8 +159,9 @@ absl::StatusOr<std::string> SplitFolderOf(const std::set<std::string>& tops, Spl
 }  // namespace
 
 bool HasClassMember(const TarIndex& index) {
-  return std::any_of(index.members.begin(), index.members.end(), [](const TarMember& member) {
-    return KeyOf(PlainName(member.name)).ending == kClassEnding && !IsHidden(member.name);
+  const HiddenMembers hidden(index);
+  return std::any_of(index.members.begin(), index.members.end(), [&](const TarMember& member) {
+    return KeyOf(PlainName(member.name)).ending == kClassEnding && !hidden.Has(member);
   });
 }
 

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kLargestAskedFile = int64_t{1} << 30;
-
 class ImagesWithoutLabels final : public SampleSet {
  public:
   ImagesWithoutLabels(std::vector<std::string> files, std::vector<std::string> class_names)
@@ -32,7 +30,7 @@ class ImagesWithoutLabels final : public SampleSet {
   const std::vector<std::string>& class_names() const override { return class_names_; }
 
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
-    RETURN_IF_ERROR(ReadInto(sample_name(sample), kLargestAskedFile, room));
+    RETURN_IF_ERROR(ReadInto(sample_name(sample), kLargestImageFile, room));
     return StoredImage{.is_encoded = true, .bytes = room};
   }
 

@@ -23,7 +23,6 @@ namespace {
 constexpr const char* kPackedEndings[] = {".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar.zst"};
 // Shards that stay open. Systems allow 1024 files by default; more shards are opened for each read.
 constexpr size_t kMostOpenShards = 256;
-constexpr int64_t kLargestTarImage = int64_t{1} << 30;
 
 bool IsShardOf(absl::string_view split, absl::string_view name) {
   return absl::StartsWith(name, absl::StrCat(split, "-")) && absl::EndsWith(name, ".tar");
@@ -103,9 +102,9 @@ class WebDataset final : public SampleSet {
 
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
     const TarSample& place = samples_[sample].sample;
-    if (place.size > kLargestTarImage) {
+    if (place.size > kLargestImageFile) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s: expected at most %d bytes, found %d", sample_name(sample), kLargestTarImage, place.size));
+          absl::StrFormat("%s: expected at most %d bytes, found %d", sample_name(sample), kLargestImageFile, place.size));
     }
     room.resize(static_cast<size_t>(place.size));
     const absl::Status status = shards_[samples_[sample].shard].ReadAt(place.offset, absl::MakeSpan(room));

@@ -31,7 +31,7 @@ constexpr char kVersionField[] = "colonnade_machine";
 constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
 constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 
-constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
+constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kMostNodes = 2 * kMostLinks, kDeepest = 8;
 
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
@@ -39,7 +39,6 @@ constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e1
 // The lower bounds are 1 because a calibration may measure an op that does next to nothing.
 constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
 constexpr Bounds kOpMemoryRates{1, kMemoryRates.most, "byte/s"};
-constexpr Bounds kLinkRates{1e3, 100 * kFastestLink, "byte/s"};
 constexpr Bounds kDelays{0, 10, "s"};  // of a link
 constexpr Bounds kTransferTimes{1e-12, 1e5, "s"};
 constexpr Bounds kExtents{1, 1e9, ""};
@@ -163,15 +162,18 @@ LinkLine ReadLink(const Read& json, const std::string& path, absl::Status& statu
 
 using NodeNumbers = std::map<std::string, std::set<int>>;  // of the nodes that are a kind and a number, by kind
 
-// Returns the numbers of all nodes, whichever line first leads to them.
-NodeNumbers NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines) {
+// Returns the numbers of all nodes, whichever line first leads to them. A line whose b ends in a digit may lead to more and
+// more of them.
+absl::StatusOr<NodeNumbers> NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines) {
   std::map<std::string, std::vector<const LinkLine*>> lines_from;  // those of many links, by kind
   NodeNumbers numbers;
   std::vector<std::pair<std::string, int>> found;  // of which no line has been followed yet
+  size_t count = 0;
   const auto add = [&](const std::string& name) {
     auto numbered = Numbered(name);
     if (!numbered.has_value() || !numbers[numbered->first].insert(numbered->second).second) return;
     found.push_back(*std::move(numbered));
+    ++count;
   };
   for (const std::string& device : machine.devices) add(device);
   for (const LinkLine& line : lines) {
@@ -183,6 +185,10 @@ NodeNumbers NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines
     }
   }
   while (!found.empty()) {
+    if (count > kMostNodes) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("links: expected to lead to at most %d nodes, found more", kMostNodes));
+    }
     const auto [kind, number] = std::move(found.back());
     found.pop_back();
     for (const LinkLine* line : lines_from[kind]) add(absl::StrCat(line->link.b, number / line->each));
@@ -195,7 +201,12 @@ void AddLinks(const std::vector<LinkLine>& lines, Machine& machine, absl::Status
     status = absl::InvalidArgumentError(absl::StrFormat("links: expected at most %d, found %d", kMostLinks, lines.size()));
     return;
   }
-  NodeNumbers numbers = NumbersOf(machine, lines);
+  absl::StatusOr<NodeNumbers> found = NumbersOf(machine, lines);
+  if (!found.ok()) {
+    status = found.status();
+    return;
+  }
+  NodeNumbers& numbers = *found;
   for (const LinkLine& line : lines) {
     const std::set<int>& of_a = numbers[line.link.a];
     if (line.each != 0 && of_a.empty()) {

@@ -7,7 +7,6 @@ constexpr Bounds kLaunchTimes{0, 10, "s"};  // of a launch
 constexpr Bounds kHostTimes{0, 1e5, "s"};   // of a step
 constexpr Bounds kSizes{1, 1e18, "byte"};
 constexpr Bounds kCoreCounts{1, 1 << 20, ""};
-constexpr Bounds kSwitchRates{1e3, 2e14, "byte/s"};
 
 constexpr MachineQuantity kQuantities[] = {
     {"memory_bytes", &Machine::memory_bytes, kSizes, /*is_needed=*/true, /*is_whole=*/false, /*is_drawn=*/false},
@@ -26,7 +25,7 @@ constexpr MachineQuantity kQuantities[] = {
     {"input_images_per_sec", &Machine::input_images_per_sec, kImageRates},
     {"overlap_slowdown", &Machine::overlap_slowdown, kPartsOfCompute},
     {"staging_piece_bytes", &Machine::staging_piece_bytes, kSizes},
-    {"switch_bytes_per_sec", &Machine::switch_bytes_per_sec, kSwitchRates},
+    {"switch_bytes_per_sec", &Machine::switch_bytes_per_sec, kLinkRates},
     {"server_bytes_per_sec", &Machine::server_bytes_per_sec, kMemoryRates},
 };
 

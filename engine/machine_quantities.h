@@ -12,6 +12,7 @@ namespace colonnade::engine {
 // Outside of these a unit is certainly wrong.
 inline constexpr Bounds kFlopRates{1e6, 1e18, "flop/s"};
 inline constexpr Bounds kMemoryRates{1e6, 5e15, "byte/s"};
+inline constexpr Bounds kLinkRates{1e3, 2e14, "byte/s"};  // of a switch, too
 inline constexpr Bounds kImageRates{1e-3, 1e12, "image/s"};
 inline constexpr Bounds kFactors{1, 100, ""};        // of `within`, and of a slower device
 inline constexpr Bounds kPartsOfCompute{0, 10, ""};  // skew, overlap_slowdown

@@ -84,7 +84,14 @@ absl::Status CheckScaling(const program::Program& program, const DataSource& dat
 
 // Checks that a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
-  ASSIGN_OR_RETURN(absl::Span<uint8_t> images, executor.NextInput<uint8_t>(kImages));
+  absl::StatusOr<absl::Span<uint8_t>> input = executor.NextInput<uint8_t>(kImages);
+  if (!input.ok()) {
+    return absl::Status(input.status().code(),
+                        absl::StrCat(input.status().message(),
+                                     "; a Program that reads a data source is lowered with the scaling of its pixels "
+                                     "(LowerOptions::pixels = data.scaling())"));
+  }
+  const absl::Span<uint8_t> images = *input;
   const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
   if (static_cast<int64_t>(images.size()) == expected) return CheckScaling(executor.program(), data);
   return absl::FailedPreconditionError(
@@ -150,14 +157,7 @@ struct BatchInputs {
 
 absl::StatusOr<BatchInputs> FindBatchInputs(const Executor& executor) {
   BatchInputs inputs;
-  absl::StatusOr<InputOf<uint8_t>> images = executor.FindInput<uint8_t>(kImages);
-  if (!images.ok()) {
-    return absl::Status(images.status().code(),
-                        absl::StrCat(images.status().message(),
-                                     "; a Program that reads a data source is lowered with the scaling of its pixels "
-                                     "(LowerOptions::pixels = data.scaling())"));
-  }
-  inputs.images = *images;
+  ASSIGN_OR_RETURN(inputs.images, executor.FindInput<uint8_t>(kImages));
   ASSIGN_OR_RETURN(inputs.labels, executor.FindInput<int32_t>(kLabels));
   return inputs;
 }

@@ -38,7 +38,7 @@ LayerStages Stages(const Add&, const LayerShapes& whole, const StageOptions&) {
     EmittedOp sum{.op = program::Sum{}};
     for (int k = 0; k < count; ++k) sum.uses.push_back(Read(s[X(k)]));
     sum.uses.push_back(Write(s[Y()]));
-    sum.flops = program::ElementCount(s[Y()].shape) * (count - 1);
+    sum.flops = CountedFlops(static_cast<double>(program::ElementCount(s[Y()].shape)) * (count - 1));
     return {std::move(sum)};
   };
   return {.stages = {std::move(forward), std::move(backward)}};

@@ -11,7 +11,7 @@
 // Errors     InvalidArgument where the input is not [C,H,W], kernel is below 1, pad is negative or not less than kernel, or
 //            the window is larger than the padded image.
 // Numerics   sums in f32 or, with the reference kernels, f64; rounded once.
-// Source     of the defaults: PyTorch's AvgPool2d, but for count_pad.
+// Source     of the defaults: PyTorch's AvgPool2d.
 #ifndef COLONNADE_LAYERS_AVG_POOL_H_
 #define COLONNADE_LAYERS_AVG_POOL_H_
 

@@ -214,9 +214,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::S
 }
 
 std::vector<ParameterSpec> Parameters(const BatchNorm& layer, absl::Span<const program::Shape> inputs) {
-  // Sample shapes begin with the channels, others with the batch: those of images have rank 3 and 4.
-  const program::Shape& x = inputs[0];
-  const program::Shape channels = {x.size() == 2 || x.size() == 4 ? x[1] : x[0]};
+  const program::Shape channels = {inputs[0][0]};
   return {{"weight", channels, {program::Initializer::Kind::kConstant, layer.initial_weight}}, {"bias", channels, {}}};
 }
 

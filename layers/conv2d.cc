@@ -26,12 +26,7 @@ program::Window WindowOf(const Conv2d& layer) {
 int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x[1] / w[1]; }
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
-  if (groups % axis_size != 0 && axis_size % groups != 0) {
-    return NotLegal(
-        "Conv2d", Strategy::kGroup,
-        absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
-                        groups, axis_size));
-  }
+  RETURN_IF_ERROR(CheckGroupsFit("Conv2d", groups, axis_size));
   RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
@@ -80,9 +75,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span
 }
 
 std::vector<ParameterSpec> Parameters(const Conv2d& layer, absl::Span<const program::Shape> inputs) {
-  // Shapes with and without the batch dimension are both accepted.
-  const program::Shape& x = inputs[0];
-  const int64_t channels = x[x.size() - 3];
+  const int64_t channels = inputs[0][0];
   const program::Window window = WindowOf(layer);
   const program::Shape w = {layer.out_channels, channels / layer.groups, window.size_h, window.size_w};
   const double fan_in = static_cast<double>(w[1]) * static_cast<double>(w[2] * w[3]);

@@ -30,7 +30,8 @@ struct Operand {
   int64_t first_row = 0;          // of the buffer
 };
 
-// Returns `flops` cut to 2^46, which no step reaches, so that those of a hundred thousand tasks can be added.
+// Returns the flop of one task, cut to 2^46: windows and lists of summands may be far larger than images, and those of a
+// hundred thousand tasks are added. (What multiplies weights is bounded by partition::LargestBatch.)
 inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p46)); }
 
 struct EmittedOp {

@@ -12,6 +12,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "layers/product.h"
 #include "layers/traits.h"
 #include "program/formulas/stream_id.h"
 
@@ -115,12 +116,13 @@ int64_t LayerGraph::ParameterCount() const {
 int64_t ForwardFlops(const LayerNode& node, int64_t n) {
   if (!MultipliesWeights(node.layer)) return 0;
   const program::Shape& weight = node.parameters[0].shape;
-  return 2 * n * program::ElementCount(weight) * (program::ElementCount(node.sample_shape) / weight[0]);
+  return n * ProductFlops(weight, node.sample_shape);
 }
 
 int64_t LayerGraph::ForwardFlops(int64_t n) const {
+  constexpr int64_t kMost = int64_t{1} << 62;  // far beyond what LargestBatch allows
   int64_t flops = 0;
-  for (const LayerNode& node : nodes) flops += layers::ForwardFlops(node, n);
+  for (const LayerNode& node : nodes) flops = std::min(flops + layers::ForwardFlops(node, n), kMost);
   return flops;
 }
 

@@ -1,11 +1,11 @@
 // The images that the host provides.
 //
-//   y [n,C,H,W], loaded in each placement that a layer needs
+//   y [n,C,H,W], or [n,F] of plain features, loaded in each placement that a layer needs
 //
 // Backward   none: the gradient of images is never computed, and there are no parameters.
 // Cost       a copy from the host; where images are bytes, also the op Normalise (program/op.h).
 // Strategies none of its own: plans do not name it.
-// Errors     InvalidArgument where an extent is not positive.
+// Errors     InvalidArgument where it has inputs, another rank or an extent that is not positive.
 // Numerics   exact; bytes are scaled and rounded once, to the type of the activations.
 #ifndef COLONNADE_LAYERS_INPUT_H_
 #define COLONNADE_LAYERS_INPUT_H_
@@ -22,7 +22,7 @@
 namespace colonnade::layers {
 
 struct Input {
-  program::Shape sample_shape;  // {C, H, W}
+  program::Shape sample_shape;  // {C, H, W} or {F}
   bool operator==(const Input&) const = default;
 };
 

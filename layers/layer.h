@@ -50,7 +50,7 @@ concept LayerType = std::equality_comparable<L> &&
   { Fields(attributes) } -> std::same_as<std::vector<Field>>;
   // Returns the sample shape of the output. InvalidArgument says what was expected and what was found.
   { OutputSampleShape(layer, inputs) } -> std::same_as<absl::StatusOr<program::Shape>>;
-  // Returns the global shapes and initialisers: of the weight, then of the bias.
+  // Returns the global shapes and initialisers, for inputs of these sample shapes: of the weight, then of the bias.
   { Parameters(layer, inputs) } -> std::same_as<std::vector<ParameterSpec>>;
   // Spreads the layer over one more axis of axis_size > 1 positions; `local` has the extents that the axes before have left.
   // Returns InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.

@@ -68,8 +68,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const LayerNorm& layer, absl::S
 }
 
 std::vector<ParameterSpec> Parameters(const LayerNorm&, absl::Span<const program::Shape> inputs) {
-  // Sample shapes, of rank 1 and 3, begin with the channels; others, of rank 2 and 4, with the batch.
-  const program::Shape channels = {inputs[0][inputs[0].size() % 2 == 0 ? 1 : 0]};
+  const program::Shape channels = {inputs[0][0]};
   return {{"weight", channels, {program::Initializer::Kind::kConstant, 1}}, {"bias", channels, {}}};
 }
 

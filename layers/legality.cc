@@ -20,6 +20,14 @@ Sharding ReplicatedSharding(const LayerShapes& local) {
   return sharding;
 }
 
+absl::Status CheckGroupsFit(absl::string_view layer, int64_t groups, int64_t axis_size) {
+  if (groups % axis_size == 0 || axis_size % groups == 0) return absl::OkStatus();
+  return NotLegal(
+      layer, Strategy::kGroup,
+      absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d", groups,
+                      axis_size));
+}
+
 void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding) {
   sharding.inner.assign(local.inner.size(), {placement, placement});
 }

@@ -16,6 +16,10 @@ namespace colonnade::layers {
 // Returns the sharding in which every position holds every tensor whole.
 Sharding ReplicatedSharding(const LayerShapes& local);
 
+// Returns InvalidArgument unless the positions of an axis divide the groups of a layer called `layer`, or are a multiple of
+// them.
+absl::Status CheckGroupsFit(absl::string_view layer, int64_t groups, int64_t axis_size);
+
 // Sets the placement in which all inner tensors are made and needed.
 void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding);
 

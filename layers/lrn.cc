@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/legality.h"
 
 namespace colonnade::layers {
@@ -11,7 +12,7 @@ namespace {
 
 // Blocks of channels in a shard that holds `channels` of `global_channels`.
 int64_t LocalGroups(const Lrn& layer, int64_t channels, int64_t global_channels) {
-  return layer.groups * channels / global_channels;
+  return channels / (global_channels / layer.groups);
 }
 
 int64_t GroupsIn(const Lrn& layer, const Operand& part) { return LocalGroups(layer, part.shape[1], part.global_shape[1]); }
@@ -24,13 +25,8 @@ int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups, double 
 
 absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   if (groups <= 1) return NotLegal("Lrn", Strategy::kGroup, "it has one block of channels; expected replicate or batch");
+  RETURN_IF_ERROR(CheckGroupsFit("Lrn", groups, axis_size));
   if (groups % axis_size == 0) return ChannelwiseSharding(local, axis_size);
-  if (axis_size % groups != 0) {
-    return NotLegal(
-        "Lrn", Strategy::kGroup,
-        absl::StrFormat("expected a number of positions that divides its %d groups or is a multiple of them, found %d",
-                        groups, axis_size));
-  }
   // Windows need the whole group: the positions of a subgroup gather it and compute it alike.
   Sharding sharding = ReplicatedSharding(local);
   sharding.inputs = sharding.input_gradients = {Placement::Replicated(groups)};

@@ -13,11 +13,6 @@ using program::Pass;
 
 const Slot kWeight = Parameter(0), kBias = Parameter(1), kSum = Inner(0);
 
-// 2 flop for each product of a weight and an element of y.
-int64_t Flops(const program::Shape& w, const program::Shape& y) {
-  return 2 * program::ElementCount(y) * (program::ElementCount(w) / w[0]);
-}
-
 Stage Multiply(const Product& product, bool bias, Slot to) {
   Stage stage{
       .pass = Pass::kForward, .reads = {X(), kWeight}, .writes = {to}, .accepts = {.epilogue = true, .folded = to == Y()}};
@@ -27,7 +22,7 @@ Stage Multiply(const Product& product, bool bias, Slot to) {
     const Operand* bias = s.has(kBias) ? &s[kBias] : s.fused(Fused::kBias);
     EmittedOp multiply{.op = op(x.shape, w.shape, bias != nullptr, s.epilogue == program::Activation::kRelu),
                        .uses = {Read(x), Read(w)},
-                       .flops = Flops(w.shape, y.shape)};
+                       .flops = ProductFlops(w.shape, y.shape)};
     if (bias != nullptr) multiply.uses.push_back(Read(*bias));
     multiply.uses.push_back(Write(y));
     return {std::move(multiply)};
@@ -40,8 +35,9 @@ Stage MultiplyBackwardToWeights(const Product& product, bool bias) {
   if (bias) stage.writes.push_back(D(kBias));
   stage.emit = [op = product.backward_weights, bias](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &x = s[X()], &dy = s[D(Y())], &dw = s[D(kWeight)];
-    EmittedOp multiply{
-        .op = op(x.shape, dw.shape, bias), .uses = {Read(x), Read(dy), Write(dw)}, .flops = Flops(dw.shape, dy.shape)};
+    EmittedOp multiply{.op = op(x.shape, dw.shape, bias),
+                       .uses = {Read(x), Read(dy), Write(dw)},
+                       .flops = ProductFlops(dw.shape, dy.shape)};
     if (bias) multiply.uses.push_back(Write(s[D(kBias)]));
     return {std::move(multiply)};
   };
@@ -52,7 +48,7 @@ Stage MultiplyBackwardToInput(const Product& product) {
   Stage stage{.pass = Pass::kBackward, .reads = {kWeight, D(Y())}, .writes = {D(X())}};
   stage.emit = [op = product.backward_data](const StageShard& s) -> std::vector<EmittedOp> {
     const Operand &w = s[kWeight], &dy = s[D(Y())], &dx = s[D(X())];
-    return {{.op = op(dx.shape, w.shape), .uses = {Read(dy), Read(w), Write(dx)}, .flops = Flops(w.shape, dy.shape)}};
+    return {{.op = op(dx.shape, w.shape), .uses = {Read(dy), Read(w), Write(dx)}, .flops = ProductFlops(w.shape, dy.shape)}};
   };
   return stage;
 }
@@ -78,6 +74,10 @@ Stage AddBiasBackward() {
 }
 
 }  // namespace
+
+int64_t ProductFlops(const program::Shape& w, const program::Shape& y) {
+  return 2 * program::ElementCount(y) * (program::ElementCount(w) / w[0]);
+}
 
 LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options) {
   const bool rows =

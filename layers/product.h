@@ -27,6 +27,9 @@ struct Product {
   std::function<program::Op(const program::Shape& x, const program::Shape& w)> backward_data;
 };
 
+// Returns the flop of a product of weight w [k,…] and y: 2 for each element of y and each weight that it is made of.
+int64_t ProductFlops(const program::Shape& w, const program::Shape& y);
+
 LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options);
 
 // Return the sharding by columns, or by rows. InvalidArgument, with the nearest sizes that work, where axis_size does not

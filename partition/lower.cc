@@ -1,6 +1,5 @@
 #include "partition/lower.h"
 
-#include <cmath>
 #include <iterator>
 #include <set>
 #include <string>
@@ -47,6 +46,12 @@ constexpr LoweringPass kLoweringPasses[] = {
 
 absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& options) {
   if (!options.pixels.has_value()) return absl::OkStatus();
+  for (const std::vector<double>& numbers : {options.pixels->scale, options.pixels->shift}) {
+    const auto wrong = absl::c_find_if_not(numbers, program::FitsF32);
+    if (wrong == numbers.end()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrFormat("pixels: expected scales and shifts that f32 holds, found %g", *wrong));
+  }
   const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
   if (options.pixels->scale.size() == channels && options.pixels->shift.size() == channels) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -97,12 +102,15 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
     if (!node.parameters.empty()) trained.insert(node.name);
   }
   const bool has_parameters = !trained.empty();
+  if (const absl::Status numbers = program::CheckOptimizer(optimizer); !numbers.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("update: ", numbers.message()));
+  }
   std::vector<std::string> named(frozen_layers.begin(), frozen_layers.end());
   for (const auto& [layer, rate] : layer_rates) {
     named.push_back(layer);
-    if (!(rate >= 0 && std::isfinite(rate))) {
+    if (!(rate >= 0 && program::FitsF32(rate))) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("rate of layer \"%s\": expected a finite factor from 0, found %g", layer, rate));
+          absl::StrFormat("rate of layer \"%s\": expected a factor from 0 that f32 holds, found %g", layer, rate));
     }
   }
   for (const std::string& layer : named) {
@@ -112,10 +120,10 @@ absl::Status UpdateOptions::Check(const layers::LayerGraph& graph) const {
                           base::DidYouMean("; ", layer, {trained.begin(), trained.end()})));
     }
   }
-  for (double number : {weight_decay, clip_norm}) {
-    if (!(number >= 0 && std::isfinite(number))) {
-      return absl::InvalidArgumentError(absl::StrFormat("update: expected finite numbers from 0, found %g", number));
-    }
+  for (const auto& [name, number] : {std::pair("weight decay", weight_decay), {"norm to clip at", clip_norm}}) {
+    if (number >= 0 && program::FitsF32(number)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("update: expected a %s from 0 that f32 holds, found %g", name, number));
   }
   for (const std::string& layer : frozen_layers) trained.erase(layer);
   if (!(average_decay >= 0 && average_decay < 1)) {

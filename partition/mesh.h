@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/status/statusor.h"
 #include "layers/sharding.h"
 #include "program/program.h"
 

@@ -177,7 +177,7 @@ class Search {
     std::vector<Plan> plans;
     if (!judge_.ReducesBuckets(plan)) return plans;
     for (Reduction reduction : kReductions) {
-      if (reduction != Plan().reduction) plans.emplace_back(plan).reduction = reduction;
+      if (reduction != plan.reduction) plans.emplace_back(plan).reduction = reduction;
     }
     return plans;
   }

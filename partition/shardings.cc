@@ -142,7 +142,7 @@ WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<b
 }
 
 std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeSharding& sharding, int stage,
-                                               absl::FunctionRef<bool(Slot)> is_wanted) {
+                                               absl::FunctionRef<bool(Slot)> is_made) {
   const layers::Stage& of = sharding.stages.stages[stage];
   if (!of.emit) return {};
   layers::StageShard shard;
@@ -153,13 +153,10 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
     shard.Put(slot, {{}, region.size, shape, region.offset});
   };
   for (Slot slot : of.reads) put(slot, Needed(sharding, slot));
-  bool runs = of.pass == program::Pass::kForward;
   for (Slot slot : of.writes) {
-    if (!is_wanted(slot)) continue;
-    put(slot, Made(sharding, slot));
-    runs = true;
+    if (is_made(slot)) put(slot, Made(sharding, slot));
   }
-  return runs ? of.emit(shard) : std::vector<layers::EmittedOp>();
+  return of.emit(shard);
 }
 
 namespace {

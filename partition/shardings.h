@@ -43,11 +43,11 @@ struct WantedStages {
 // tensors, or an inner tensor that such a stage reads.
 WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(layers::Slot)> is_wanted);
 
-// Returns the ops of one stage at position 0, on operands that have shapes and no buffers; all that it writes is there but
-// what `is_wanted` refuses. A backward stage of which nothing is wanted does not run and has no ops.
+// Returns the ops of one stage, which runs (StagesWanted), at position 0, on operands that have shapes and no buffers; all
+// that it writes is there but what `is_made` refuses.
 std::vector<layers::EmittedOp> EmitOnOneDevice(
     const Mesh& mesh, const NodeSharding& sharding, int stage,
-    absl::FunctionRef<bool(layers::Slot)> is_wanted = [](layers::Slot) { return true; });
+    absl::FunctionRef<bool(layers::Slot)> is_made = [](layers::Slot) { return true; });
 
 // Spreads the layer `id` by one strategy per axis, for a global batch, which may be one of several micro-batches of a step.
 // InvalidArgument names layer, axis, expected and found; FailedPrecondition where the batch does not split, or where the

@@ -27,8 +27,8 @@ Dependencies DeriveDependencies(const Program& program);
 // Derives them for the tasks of each class's first device alone; other tasks get none.
 Dependencies DeriveDependencies(const Program& program, const DeviceClasses& classes);
 
-// Whether two uses touch a common element, and one of them writes. Views are resolved to their roots; a part and a member of
-// the same bucket always meet, since the backend decides where a member lies.
+// Whether two uses touch a common element, and one of them writes. A part and a member of the same bucket
+// always meet, since the backend decides where a member lies.
 bool Conflicts(const Program& program, const BufferUse& a, const BufferUse& b);
 
 // Knows what is certain to have ended when a task starts, from lane order, waits and waits_previous alone.

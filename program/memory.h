@@ -1,7 +1,7 @@
 // Where the buffers of a Program lie in each device's memory: one function for all backends and for predictions.
 //
 // Two step buffers share bytes only where lane order and the emitted waits keep all their uses apart, within a step and
-// from one step to the next. Views and bucket members lie inside their root.
+// from one step to the next. Members of a bucket lie inside it.
 #ifndef COLONNADE_PROGRAM_MEMORY_H_
 #define COLONNADE_PROGRAM_MEMORY_H_
 

@@ -5,8 +5,6 @@
 #define COLONNADE_PROGRAM_MEMORY_ORDER_H_
 
 #include <array>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "program/dag.h"
@@ -23,15 +21,10 @@ class MemoryOrder {
   // the next step starts any use of the first. O(lanes).
   bool Apart(BufferId a, BufferId b) const { return Before(a, b) || Before(b, a); }
 
-  // Returns two tasks that keep `a` from being `b`'s predecessor in memory: the first uses one root and is not known to have
-  // ended when the second, which uses the other, starts. Empty if there are none.
-  std::optional<std::pair<TaskId, TaskId>> Clash(BufferId a, BufferId b) const;
-
  private:
   // All uses of a root.
   struct Span {
-    std::array<TaskId, kLaneCount> first, last;       // of each lane; invalid ids where a lane has none
-    std::array<int64_t, kLaneCount> last_position;    // of `last`, relative to its step; very small where a lane has none
+    std::array<int64_t, kLaneCount> last_position;    // of each lane's last use, in its step; very small where it has none
     std::array<int64_t, kLaneCount> ended;            // how many tasks of a lane have ended before any use starts
     std::array<int64_t, kLaneCount> ended_in_before;  // the same, counted in the step before
   };

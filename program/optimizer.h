@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "program/formulas/adamw.h"
 #include "program/formulas/sgd.h"
 #include "program/program.h"
@@ -27,6 +28,9 @@ struct Lars {
 };
 
 using Optimizer = std::variant<Sgd, Lars, AdamW>;
+
+// Returns InvalidArgument where a number of an optimiser is none that its update can compute with.
+absl::Status CheckOptimizer(const Optimizer& optimizer);
 
 // Returns what an optimiser keeps beside each parameter, in the order of its op's operands.
 inline std::vector<StateKind> StateOf(const Optimizer& optimizer) {

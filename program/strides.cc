@@ -74,4 +74,9 @@ Shape ChannelsFirst(Shape channels_last) {
   return channels_last;
 }
 
+Shape ChannelsLast(Shape channels_first) {
+  std::rotate(channels_first.begin() + 1, channels_first.begin() + 2, channels_first.end());
+  return channels_first;
+}
+
 }  // namespace colonnade::program

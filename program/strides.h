@@ -19,6 +19,8 @@ std::optional<Shape> ReshapedStrides(const Shape& from, const Shape& strides, co
 
 // Returns the extents, or the strides, of [n,…,C] in the order [n,C,…].
 Shape ChannelsFirst(Shape channels_last);
+// Returns those of [n,C,…] in the order [n,…,C].
+Shape ChannelsLast(Shape channels_first);
 
 }  // namespace colonnade::program
 

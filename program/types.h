@@ -4,6 +4,7 @@
 #ifndef COLONNADE_PROGRAM_TYPES_H_
 #define COLONNADE_PROGRAM_TYPES_H_
 
+#include <cmath>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,9 @@ inline constexpr int kMostDevices = 1 << 12;
 inline constexpr int64_t kMostElements = int64_t{1} << 48;
 
 enum class DType : uint8_t { kF32, kF64, kI32, kU8, kBF16 };
+
+// Whether `number` is finite in f32, in which kernels compute with it.
+inline bool FitsF32(double number) { return std::isfinite(static_cast<float>(number)); }
 
 int64_t SizeInBytes(DType dtype);
 bool IsFloat(DType dtype);

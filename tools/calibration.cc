@@ -107,6 +107,14 @@ std::vector<CalibrationPlan> CalibrationPlans(int devices) {
   return plans;
 }
 
+std::vector<int64_t> CalibrationBatches(int64_t batch, int most_devices, int devices) {
+  const int64_t unit = 4 * most_devices, unit_of_plan = 4 * devices;
+  const auto at_least = [&](int64_t wanted, int64_t units) {
+    return program::CeilDiv(std::max(wanted / unit, units) * unit, unit_of_plan) * unit_of_plan;
+  };
+  return {at_least(batch * 3 / 4, 1), at_least(batch * 3 / 2, 2)};
+}
+
 absl::Status Calibration::Load(const layers::LayerGraph& graph, const CalibrationPlan& named,
                                const std::vector<int64_t>& batches) {
   Keep();

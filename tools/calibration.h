@@ -36,6 +36,10 @@ struct CalibrationPlan {
 // Returns single; data, model and owt on 2 and more devices, up to `devices`; and an overlapped plan.
 std::vector<CalibrationPlan> CalibrationPlans(int devices);
 
+// Returns a batch below and one above `batch`, of which each of `devices` can hold an equal part of whole fours; but for
+// that, those of every plan on up to `most_devices` are the same.
+std::vector<int64_t> CalibrationBatches(int64_t batch, int most_devices, int devices);
+
 // What is calibrated: devices of a backend that times tasks.
 struct CalibrationTarget {
   int devices = 1;  // the most that are at work; fewer are measured, too

@@ -24,7 +24,7 @@ constexpr int64_t kLeastSide = 256, kMostSide = 8192;
 constexpr double kLongProduct = 0.05;      // seconds: larger ones are no faster
 constexpr int64_t kLeastArray = 32 << 20;  // bytes
 constexpr int kArrays = 3, kTimesTheCaches = 4;
-constexpr int64_t kMostBytes = int64_t{2} << 30;  // of all arrays
+constexpr int64_t kMostBytes = int64_t{2} << 30;  // of all arrays, unless kLeastArray asks for more
 
 // The same task on every device of a backend.
 class Everywhere {

@@ -18,7 +18,6 @@
 namespace colonnade::tools {
 namespace {
 
-constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr double kGigabyte = 1e9;
 constexpr int kHostSlots = 2;
 
@@ -49,13 +48,13 @@ int64_t LeftByGroup(const std::string& folder) {
   for (const auto& [limit_file, used_file, droppable_key] :
        {std::tuple("/memory.max", "/memory.current", "inactive_file"),
         {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}}) {
-    const int64_t limit = NumberIn(folder + limit_file, kUnlimited), used = NumberIn(folder + used_file, -1);
-    if (limit == kUnlimited || used < 0) continue;
+    const int64_t limit = NumberIn(folder + limit_file, kUnlimitedMemory), used = NumberIn(folder + used_file, -1);
+    if (limit == kUnlimitedMemory || used < 0) continue;
     // Counted at another moment than what is used, of which it may be more.
     const int64_t droppable = std::min(used, NumberAfter(Contents(folder + "/memory.stat"), droppable_key, 0));
     return std::max<int64_t>(0, limit - (used - droppable));
   }
-  return kUnlimited;
+  return kUnlimitedMemory;
 }
 
 // What `ulimit -v` leaves of the addresses of this process.
@@ -68,14 +67,14 @@ int64_t LeftOfAddresses(const std::string& root) {
     const int64_t used = NumberAfter(Contents(root + "/proc/self/status"), "VmSize:", 0) * 1024;
     return std::max<int64_t>(0, limit - used);
   }
-  return kUnlimited;
+  return kUnlimitedMemory;
 }
 
 }  // namespace
 
 int64_t AvailableMemory(const std::string& root) {
   const int64_t kilobytes = NumberAfter(Contents(root + "/proc/meminfo"), "MemAvailable:", -1);
-  int64_t available = std::min(kilobytes < 0 ? kUnlimited : kilobytes * 1024, LeftOfAddresses(root));
+  int64_t available = std::min(kilobytes < 0 ? kUnlimitedMemory : kilobytes * 1024, LeftOfAddresses(root));
   for (const std::string& folder :
        engine::ControlGroupFolders("memory", root + "/proc/self/cgroup", root + "/sys/fs/cgroup")) {
     available = std::min(available, LeftByGroup(folder));

@@ -14,9 +14,12 @@
 
 namespace colonnade::tools {
 
+// What AvailableMemory returns where nothing says how much there is.
+inline constexpr int64_t kUnlimitedMemory = std::numeric_limits<int64_t>::max();
+
 // Returns the bytes that this process can still take: the least of /proc/meminfo's MemAvailable, what `ulimit -v` leaves of
 // its addresses, and what each control group above it leaves (memory.max less memory.current, or version 1's files; pages of
-// files that can be dropped count as free). The largest number where nothing says. `root` stands before all paths.
+// files that can be dropped count as free). `root` stands before all paths.
 int64_t AvailableMemory(const std::string& root = "");
 
 // Returns the bytes that the CPU backend needs for `programs` at least, all devices together: buffers packed densely,

@@ -168,6 +168,7 @@ class LoadedTransfer {
   }
 
   absl::Status Step() {
+    loaded_.Fence();
     for (const Task& task : program_.tasks) loaded_.Launch(task.id, step_);
     return loaded_.Synchronize(step_++);
   }

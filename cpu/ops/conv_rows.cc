@@ -24,14 +24,6 @@ constexpr int64_t kMostChannels = 32;  // of a group: with more, oneDNN's kernel
 constexpr int64_t kLeastColumns = 8;   // of x and y: half of a vector
 constexpr int64_t kNearBytes = 32768;  // of gradients, that are read again and again: most of the first cache
 
-// Calls body(thread, begin, end) for the images of each thread.
-template <class Body>
-void ForImages(int threads, int64_t images, const Body& body) {
-  ParallelFor(threads, threads, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) body(t, images * t / threads, images * (t + 1) / threads);
-  });
-}
-
 // Images [N, groups·inputs, rows, columns], each group's planes of which are copied to where zeros surround them.
 struct PaddedImages {
   int64_t rows, columns;       // of the image
@@ -131,10 +123,10 @@ PreparedKernel KernelOfConvolution(const Convolution& convolution, const TaskCon
         const float* x = DataOf<const float>(run, context, uses.x);
         const float* bias = uses.bias < 0 ? nullptr : DataOf<const float>(run, context, uses.bias);
         float* y = DataOf<float>(run, context, uses.y);
-        ForImages(context.threads, convolution.images, [&](int64_t thread, int64_t begin, int64_t end) {
-          char* image = run.workspace + convolution.packed_bytes + thread * convolution.image_bytes;
-          convolution.Run(begin, end, packed, x, bias, reinterpret_cast<float*>(image), y);
-        });
+        const int64_t floats = convolution.image_bytes / static_cast<int64_t>(sizeof(float));
+        ParallelForWithScratch(
+            context.threads, convolution.images, floats, run.workspace + convolution.packed_bytes,
+            [&](int64_t begin, int64_t end, float* image) { convolution.Run(begin, end, packed, x, bias, image, y); });
         return absl::OkStatus();
       },
       convolution.bytes());
@@ -296,14 +288,14 @@ PreparedKernel PrepareByRows(const program::ConvBackwardWeights& op, const TaskC
       [gradient, context, uses](const RunArguments& run) {
         const float *x = DataOf<const float>(run, context, uses.x), *dy = DataOf<const float>(run, context, uses.y);
         float* all = reinterpret_cast<float*>(run.workspace);
-        ForImages(context.threads, gradient.images, [&](int64_t thread, int64_t begin, int64_t end) {
-          float* own = all + thread * gradient.scratch.floats;
-          std::fill_n(own, gradient.scratch.floats, 0.0f);
-          for (int64_t n = begin; n < end; n += gradient.near_images) {
-            const int64_t count = std::min(gradient.near_images, end - n);
-            for (int64_t g = 0; g < gradient.groups; ++g) gradient.AddImages(x, dy, n, count, g, own);
-          }
-        });
+        ParallelForWithScratch(context.threads, gradient.images, gradient.scratch.floats, run.workspace,
+                               [&](int64_t begin, int64_t end, float* own) {
+                                 std::fill_n(own, gradient.scratch.floats, 0.0f);
+                                 for (int64_t n = begin; n < end; n += gradient.near_images) {
+                                   const int64_t count = std::min(gradient.near_images, end - n);
+                                   for (int64_t g = 0; g < gradient.groups; ++g) gradient.AddImages(x, dy, n, count, g, own);
+                                 }
+                               });
         const int64_t outputs = context.view(uses.y).shape[1];
         float* dw = DataOf<float>(run, context, uses.w);
         ParallelFor(context.threads, outputs, [&](int64_t begin, int64_t end) { gradient.Write(all, begin, end, dw); });

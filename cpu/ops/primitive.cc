@@ -84,15 +84,10 @@ void PrimitiveKernel::SetReorder(int from_use, const MemoryDesc& from, int to_us
   arguments_.push_back({to_use, DNNL_ARG_TO, true, to, to});
 }
 
-char* PrimitiveKernel::Address(absl::Span<char* const> data, int use) const {
-  const View& view = context_.view(use);
-  return data[use] + view.offset * program::SizeInBytes(view.dtype);
-}
-
 void PrimitiveKernel::Bind(absl::Span<char* const> data, char* workspace) {
   main_.Clear();
   for (const Argument& argument : arguments_) {
-    char* operand = Address(data, argument.use);
+    char* operand = BytesOf(data, context_, argument.use);
     if (argument.reorder < 0) {
       main_.Add(argument.argument, argument.have, context_.engine, operand);
       continue;

@@ -55,7 +55,6 @@ class PrimitiveKernel : public Kernel {
   void AddArgument(Argument argument, absl::string_view what);
   Execution MakeReorder(const MemoryDesc& from, const MemoryDesc& to);
   int64_t TakeWorkspace(int64_t bytes);
-  char* Address(absl::Span<char* const> data, int use) const;
 
   const TaskContext context_;
   std::vector<Argument> arguments_;

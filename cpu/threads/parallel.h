@@ -27,7 +27,8 @@ void ParallelFor(int threads, int64_t count, const Body& body) {
   }
 }
 
-// As ParallelFor, and calls body(begin, end, scratch) with the range's own `floats` floats of `workspace`.
+// Calls body(begin, end, scratch) likewise, with the range's own `floats` floats of `workspace`; also for ranges that are
+// empty, where there are more threads than `count`.
 template <class Body>
 void ParallelForWithScratch(int threads, int64_t count, int64_t floats, char* workspace, const Body& body) {
   ParallelFor(threads, threads, [&](int64_t first, int64_t last) {

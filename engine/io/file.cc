@@ -22,7 +22,6 @@
 namespace colonnade::engine {
 namespace {
 
-constexpr int kMostLinks = 40;  // as Linux has it
 constexpr mode_t kNewFileMode = 0644;
 // A temporary file is called FILE.colonnade-PID-N.tmp.
 constexpr char kMark[] = ".colonnade-", kEnding[] = ".tmp";
@@ -56,11 +55,7 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
         absl::StrFormat("cannot write %s: expected the name of a file, found %s", path, KindOf(info.st_mode)));
   }
   if (exists) target.old = info;
-  std::error_code error;
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target.path, error); ++links) {
-    const std::filesystem::path link = std::filesystem::read_symlink(target.path, error);
-    target.path = std::filesystem::path(target.path).parent_path() / link;
-  }
+  target.path = BehindLinks(path);
   return target;
 }
 
@@ -173,6 +168,16 @@ absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
   return ReplaceFile(path, [contents](Append append) { return append(contents); });
+}
+
+std::string BehindLinks(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::filesystem::path place = path;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(place, error); ++links) {
+    place = place.parent_path() / std::filesystem::read_symlink(place, error);
+  }
+  return place.string();
 }
 
 absl::Status CheckWritable(const std::string& path) {

@@ -28,6 +28,9 @@ absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status
                          const FileCalls& calls = FileCalls());
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 
+// Returns where ReplaceFile writes: `path`, or what it leads to where it is a link, be that there or not.
+std::string BehindLinks(const std::string& path);
+
 // Returns Ok if a file could be put at `path` now, else DataLoss that says why not. To be called before long work.
 absl::Status CheckWritable(const std::string& path);
 

@@ -96,8 +96,7 @@ Phase BesideEachOther(program::CollectiveKind kind, const std::vector<std::vecto
   Phase phase;
   absl::flat_hash_map<std::pair<int, int>, size_t> flow_of;
   for (const std::vector<int>& ring : rings) {
-    const Phase of_ring =
-        MakePhases(kind, CollectiveAlgorithm::kRing, ring, bytes / static_cast<double>(rings.size()), /*root=*/0)[0];
+    const Phase of_ring = MakePhases(kind, CollectiveAlgorithm::kRing, ring, bytes / static_cast<double>(rings.size()))[0];
     phase.hops = of_ring.hops;
     for (const Flow& flow : of_ring.flows) {
       const auto [it, added] = flow_of.emplace(std::pair(flow.from, flow.to), phase.flows.size());
@@ -125,13 +124,13 @@ std::vector<Phase> AllReduceInNodes(CollectiveAlgorithm between, const std::vect
   const double part = 1.0 / static_cast<double>(nodes[0].size());
   std::vector<Phase> scatter, reduce, gather;
   for (const std::vector<int>& node : nodes) {
-    scatter.push_back(MakePhases(CollectiveKind::kReduceScatter, CollectiveAlgorithm::kRing, node, 1, /*root=*/0)[0]);
-    gather.push_back(MakePhases(CollectiveKind::kAllGather, CollectiveAlgorithm::kRing, node, part, /*root=*/0)[0]);
+    scatter.push_back(MakePhases(CollectiveKind::kReduceScatter, CollectiveAlgorithm::kRing, node, 1)[0]);
+    gather.push_back(MakePhases(CollectiveKind::kAllGather, CollectiveAlgorithm::kRing, node, part)[0]);
   }
   for (size_t place = 0; place < nodes[0].size(); ++place) {
     std::vector<int> members;
     for (const std::vector<int>& node : nodes) members.push_back(node[place]);
-    reduce.push_back(MakePhases(CollectiveKind::kAllReduce, between, members, part, /*root=*/0)[0]);
+    reduce.push_back(MakePhases(CollectiveKind::kAllReduce, between, members, part)[0]);
   }
   std::vector<Phase> phases = {AtOnce(scatter), AtOnce(reduce), AtOnce(gather)};
   phases[1].in_pieces = phases[2].in_pieces = true;
@@ -319,7 +318,7 @@ std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::Colle
   if (schedule.form == CollectiveSchedule::Form::kInNodes)
     return AllReduceInNodes(schedule.algorithm, NodesOf(routes, group));
   if (schedule.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
-  return MakePhases(kind, schedule.algorithm, group, /*operand_bytes=*/1, /*root=*/0);
+  return MakePhases(kind, schedule.algorithm, group, /*operand_bytes=*/1);
 }
 
 CostModel::CollectiveSchedule CostModel::Timed(const Routes& routes, program::CollectiveKind kind,

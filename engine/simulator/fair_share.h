@@ -24,8 +24,8 @@ class FairShare {
 
   explicit FairShare(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
-  // Starts a flow of `bytes` for `owner` at no more than `most` bytes per second. Any number may start and end at one time
-  // before rates are shared anew.
+  // Starts a flow of `bytes` for `owner` at no more than `max_rate` bytes per second. Any number may start and end at one
+  // time before rates are shared anew.
   void Start(double now, int owner, double bytes, double max_rate, const Uses& uses);
   // Returns when the next flow ends; infinity if none runs. REQUIRES: it is asked before time goes on from the last Start or
   // EndNext.

@@ -10,12 +10,6 @@ namespace {
 
 using program::CollectiveKind;
 
-// The members with the root first.
-std::vector<int> FromRoot(std::vector<int> members, int root) {
-  std::rotate(members.begin(), members.begin() + root, members.end());
-  return members;
-}
-
 int CeilLog2(size_t n) {
   int log = 0;
   while ((size_t{1} << log) < n) ++log;
@@ -155,7 +149,7 @@ std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases
 }
 
 std::vector<Phase> MakePhases(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
-                              double operand_bytes, int root) {
+                              double operand_bytes) {
   const int m = static_cast<int>(members.size());
   if (m < 2) return {};
   const bool master = algorithm == CollectiveAlgorithm::kMaster, ring = algorithm == CollectiveAlgorithm::kRing,
@@ -174,9 +168,9 @@ std::vector<Phase> MakePhases(CollectiveKind kind, CollectiveAlgorithm algorithm
       if (server) return {ThroughServer(members, operand_bytes, operand_bytes * m)};
       return {ring ? RingPhase(members, operand_bytes * (m - 1), m - 1) : AllPairs(members, operand_bytes)};
     case CollectiveKind::kReduce:
-      return {ReducePhase(algorithm, FromRoot(members, root), operand_bytes)};
+      return {ReducePhase(algorithm, members, operand_bytes)};
     case CollectiveKind::kBroadcast:
-      return {Reversed(ReducePhase(algorithm, FromRoot(members, root), operand_bytes))};
+      return {Reversed(ReducePhase(algorithm, members, operand_bytes))};
   }
   return {};
 }

@@ -48,8 +48,8 @@ struct Phase {
 };
 
 // Returns the phases of an all-reduce by a switch that adds: each member reads the sum of its part, for which all send
-// theirs to the switch, and writes it to all through the switch: 2α + (M+1)/M·S/β, β at most `most`. Each member's flow is
-// as one to the next: they take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable
+// theirs to the switch, and writes it to all through the switch: 2α + (M+1)/M·S/β, β at most `max_rate`. Each member's flow
+// is as one to the next: they take the members' links to the switch, both ways. Source: Graham et al. 2020, Scalable
 // Hierarchical Aggregation and Reduction Protocol Streaming-Aggregation; that a GPU fetches and writes one part each is what
 // the NVLS algorithm of NCCL does (its source, all_reduce.h).
 std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double operand_bytes, double max_rate);
@@ -60,9 +60,10 @@ void AddFlowsOf(const Phase& more, Phase& phase);
 // Returns the phases that run at once, in order: one, and all those in pieces behind it.
 std::vector<absl::Span<const Phase>> PhasesAtOnce(absl::Span<const Phase> phases);
 
-// Returns the phases of a collective by `algorithm`. REQUIRES: it is not kFastest.
+// Returns the phases of a collective by `algorithm`; one with a root has it as its first member. REQUIRES: it is not
+// kFastest.
 std::vector<Phase> MakePhases(program::CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<int>& members,
-                              double operand_bytes, int root);
+                              double operand_bytes);
 
 }  // namespace colonnade::engine
 

@@ -5,7 +5,6 @@
 #ifndef COLONNADE_PARTITION_LOWERING_ACTIONS_H_
 #define COLONNADE_PARTITION_LOWERING_ACTIONS_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -10,7 +10,9 @@ namespace colonnade::partition {
 
 // Returns Internal, naming `pass`, unless
 //   - every value that an action reads is loaded by the host or made by an earlier action, and is made once;
-//   - of each bucket the gradients are checked, then reduced, then used for the update, then gathered, each at most once.
+//   - nothing reads a parameter after its update;
+//   - of each bucket the gradients are checked, reduced part by part, measured, used for the update, gathered and averaged,
+//     in this order and each at most once; what is checked is updated.
 absl::Status CheckActions(const Lowering& lowering, absl::string_view pass);
 
 }  // namespace colonnade::partition

@@ -1,12 +1,12 @@
 // What the host gives each step: images, labels and scalars.
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "partition/lowering/emission.h"
+#include "program/strides.h"
 
 namespace colonnade::partition {
 namespace {
@@ -17,12 +17,9 @@ using program::BufferId;
 using program::Lane;
 using program::Pass;
 
-// [n,C,…] as [n,…,C].
-program::Shape ChannelsLast(program::Shape shape) {
-  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  return shape;
+program::Region ChannelsLast(const program::Region& box) {
+  return {program::ChannelsLast(box.offset), program::ChannelsLast(box.size)};
 }
-program::Region ChannelsLast(const program::Region& box) { return {ChannelsLast(box.offset), ChannelsLast(box.size)}; }
 
 // The numbers of the channels from `first` on.
 std::vector<double> OfChannels(const std::vector<double>& numbers, int64_t first, int64_t count) {
@@ -94,7 +91,7 @@ std::vector<program::Input> HostInputs(const Lowering& lowering) {
   const bool bytes = lowering.options.pixels.has_value();
   return {{.name = program::kHostInputNames[program::HostInput::kImages],
            .host_dtype = bytes ? program::DType::kU8 : program::DType::kF32,
-           .shape = bytes ? ChannelsLast(images) : images},
+           .shape = bytes ? program::ChannelsLast(images) : images},
           {.name = program::kHostInputNames[program::HostInput::kLabels], .host_dtype = program::DType::kI32, .shape = {n}},
           {.name = program::kHostInputNames[program::HostInput::kScalars],
            .host_dtype = program::DType::kF64,

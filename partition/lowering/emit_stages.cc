@@ -17,8 +17,8 @@ void EmitSum(Emission& e, const Action& action) {
     e.values.Make(action.outputs[0], p);
     const Operand y = e.values.OperandAt(action.outputs[0], p);
     uses.push_back(layers::Write(y));
-    const int64_t sums = static_cast<int64_t>(action.inputs.size()) - 1;
-    e.builder.AddCompute(p, {program::Sum{}, std::move(uses), sums * program::ElementCount(y.shape)}, Lane::kCompute,
+    const double sums = static_cast<double>(action.inputs.size() - 1) * static_cast<double>(program::ElementCount(y.shape));
+    e.builder.AddCompute(p, {program::Sum{}, std::move(uses), layers::CountedFlops(sums)}, Lane::kCompute,
                          action.provenance);
   }
 }
@@ -36,11 +36,8 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
     shard.batch = e.lowering.options.global_batch;
     shard.first_sample = run.micro_batch * (shard.batch / e.lowering.options.micro_batches);
     shard.epilogue = run.epilogue;
-    const auto operand = [&](layers::Slot slot, ValueId value) {
+    const auto operand = [&](auto slot, ValueId value) {
       return layers::HasRows(slot) ? e.values.RowsAt(value, p, action.part) : e.values.OperandAt(value, p);
-    };
-    const auto fused = [&](layers::Fused which, ValueId value) {
-      return layers::HasRows(which) ? e.values.RowsAt(value, p, action.part) : e.values.OperandAt(value, p);
     };
     for (size_t k = 0; k < stage.reads.size(); ++k) {
       if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], operand(stage.reads[k], action.inputs[k].value));
@@ -49,10 +46,10 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
       if (action.outputs[k].valid()) shard.Put(stage.writes[k], operand(stage.writes[k], action.outputs[k]));
     }
     for (size_t k = 0; k < run.fused_reads.size(); ++k) {
-      shard.Put(run.fused_reads[k], fused(run.fused_reads[k], action.inputs[stage.reads.size() + k].value));
+      shard.Put(run.fused_reads[k], operand(run.fused_reads[k], action.inputs[stage.reads.size() + k].value));
     }
     for (size_t k = 0; k < run.fused_writes.size(); ++k) {
-      shard.Put(run.fused_writes[k], fused(run.fused_writes[k], action.outputs[stage.writes.size() + k]));
+      shard.Put(run.fused_writes[k], operand(run.fused_writes[k], action.outputs[stage.writes.size() + k]));
     }
     for (layers::EmittedOp& op : stage.emit(shard))
       e.builder.AddCompute(p, std::move(op), Lane::kCompute, action.provenance);

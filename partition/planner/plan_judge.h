@@ -32,8 +32,8 @@ class PlanJudge {
   // Does the same for a plan that is never left out: it spends nothing.
   absl::StatusOr<Candidate> JudgeWithoutSpending(const Plan& plan);
 
-  // Whether a plan sums gradients in buckets, so that kinds of reduction and sizes of buckets differ. REQUIRES: it is
-  // the plan of a candidate.
+  // Whether a plan moves buckets, so that kinds of reduction and sizes of buckets may differ. REQUIRES: it is the plan of a
+  // candidate.
   bool ReducesBuckets(const Plan& plan) const { return by_key_.at(KeyOf(plan)).reduces_buckets; }
 
   // Whether at least `part`, from 0 to 1, of what may be spent has been.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "program/op_traits.h"
+#include "program/optimizer.h"
 #include "program/product_uses.h"
 #include "program/strides.h"
 #include "program/verify/rules.h"
@@ -239,11 +240,7 @@ class OperandCheck {
     Updates(op, 1);
   }
   void operator()(const AdamWUpdate& op) {
-    for (double beta : {op.adam.beta1, op.adam.beta2}) {
-      if (!(beta >= 0 && beta < 1)) Fail("has the beta ", beta, "; expected [0, 1)");
-    }
-    if (!(static_cast<float>(op.adam.epsilon) > 0))
-      Fail("has epsilon ", op.adam.epsilon, "; expected a number above 0 in f32");
+    if (const absl::Status adam = CheckOptimizer(op.adam); !adam.ok()) Fail("has ", adam.message());
     Updates(op, 2);
   }
   void operator()(const AverageUpdate& op) {
@@ -259,7 +256,7 @@ class OperandCheck {
   void operator()(const UpdateGate& op) {
     if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {Gate::kCount}) || !Shaped(2, {Size(0)[0]})) return;
     for (double number : {op.clip_norm, op.trust, op.weight_decay}) {
-      if (!(number >= 0 && std::isfinite(number))) Fail("has the number ", number, "; expected a finite one from 0");
+      if (!(number >= 0 && FitsF32(number))) Fail("has the number ", number, "; expected one from 0 that f32 holds");
     }
     AreFactors("decays", op.decays, Size(0)[0]);
     AreFactors("adapted", op.adapted, Size(0)[0]);
@@ -298,7 +295,7 @@ class OperandCheck {
       return Fail("has ", factors.size(), " numbers in ", name, "; expected ", members);
     }
     for (double factor : factors) {
-      if (!(factor >= 0 && std::isfinite(factor))) Fail("has ", factor, " in ", name, "; expected finite numbers from 0");
+      if (!(factor >= 0 && FitsF32(factor))) Fail("has ", factor, " in ", name, "; expected numbers from 0 that f32 holds");
     }
   }
 

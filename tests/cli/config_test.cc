@@ -260,6 +260,17 @@ TEST_F(Config, ARecordStatesEveryFlagAndOnWhatItRan) {
   EXPECT_FALSE(record["plan_file"]["layers"].empty());
 }
 
+// The record of a million steps, which has the loss of each.
+TEST_F(Config, TheRecordOfALongRunIsRead) {
+  json record = Train("--model=two_column --data=digits --json --steps=2 --plan=single");
+  record["losses"] = std::vector<double>(1'000'000, 0.12345678901234567);
+  Write("run.json", record.dump());
+  for (const char* flag : {"--config=", "--model=two_column --data=digits --batch=64 --steps=2 --plan="}) {
+    const Result r = Run(absl::StrCat("train ", flag, In("run.json")));
+    EXPECT_EQ(r.code, 0) << r.err;
+  }
+}
+
 TEST_F(Config, WhatIsNoRecordIsNamed) {
   Write("run.json", "{\"losses\": []}");
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});

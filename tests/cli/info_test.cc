@@ -210,6 +210,7 @@ TEST_F(Info, ReadsTheFilesOfTheSystem) {
   EXPECT_EQ(link.most_width, 16);
   EXPECT_EQ(link.numa_node, 1);
   EXPECT_EQ(none.speed, "");
+  EXPECT_FALSE(none.width.has_value());
   EXPECT_FALSE(none.numa_node.has_value());
 }
 

@@ -64,6 +64,7 @@ TEST_F(Command, IoBenchPrintsATableAndWritesCsv) {
   const Result r = Run(absl::StrCat("io-bench --data=digits --threads=1 --epochs=2 --augment=none --csv=", In("runs.csv")));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("digits train: 1437 images [1,8,8], 10 classes, shuffled; batches of 64"));
+  EXPECT_THAT(Run("io-bench --data=digits --threads=1 --augment=none --batch=4096").out, HasSubstr("; batches of 1437\n"));
   EXPECT_THAT(
       r.out,
       ContainsRegex("\nthreads  images/s  attainable  decoding +share +per core +read +decode +augment\n +1 .* - +- +- "));

@@ -251,6 +251,17 @@ TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
   }
 }
 
+// The batch that would fit can be run: it divides over devices and micro-batches.
+TEST_F(Command, TheBatchThatWouldFitDividesOverMicroBatchesToo) {
+  const Result r =
+      Run("train --model=alexnet2012 --backend=cpu --batch=1048572 --accumulate=3 --devices=2 --plan=data --steps=1");
+  EXPECT_EQ(r.code, 12) << r.err;
+  const std::string before = "a batch of ";
+  const size_t at = r.err.find(before);
+  ASSERT_NE(at, std::string::npos) << r.err;
+  EXPECT_EQ(std::stoll(r.err.substr(at + before.size())) % 6, 0) << r.err;
+}
+
 // What cannot be counted is refused for what it is, wherever a plan and a batch meet; one sample fewer does not fit.
 TEST_F(Command, ABatchThatCannotBeCountedIsRefusedByItsFlag) {
   const int64_t largest = partition::LargestBatch(*models::BuildModel("alexnet2012", {}));

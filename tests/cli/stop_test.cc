@@ -71,6 +71,7 @@ TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
   EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
   EXPECT_EQ(json::parse(r.out)["stopped"], true);
   EXPECT_THAT(r.err, HasSubstr("is saved; --resume goes on"));
+  EXPECT_THAT(r.err, HasSubstr("stopping after the steps that have begun\n")) << "a second SIGTERM does not quit";
 }
 
 // Whoever runs again what ended with 75 would begin anew each time.

@@ -192,6 +192,21 @@ TEST_F(Table, AProfileWhoseDrawsCannotBeFittedHasNoInterval) {
   EXPECT_EQ(json::parse(r.out)["predicted"]["draws"], 0);
 }
 
+// Its links are slower in this draw than the whole measured step allows.
+TEST_F(Table, IsPrintedThoughNoDrawCanBeFittedToItsRows) {
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));
+  for (json& link : profile["links"]) link["bytes_per_sec"]["from"] = "guess";
+  ASSERT_TRUE(engine::ReplaceFile(In("mine.json"), profile.dump()).ok());
+  ASSERT_TRUE(engine::ReplaceFile(In("b.json"), R"({"colonnade_rows": 1, "title": "t", "model": "alexnet2012", "batch": 256,
+      "rows": [{"name": "b", "devices": 4, "plan": "data", "step_ms": 433}]})")
+                  .ok());
+  const Result r =
+      Run(absl::StrCat("table --json --fit=b --draws=1 --seed=3 --rows=", In("b.json"), " --machine=", In("mine.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("there is no interval, since no draw can be fitted anew to the rows of --fit: "));
+  EXPECT_EQ(json::parse(r.out)["rows"].size(), 1u);
+}
+
 TEST_F(Table, AProfileOfWhichKernelsWereFittedSaysSo) {
   json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));
   profile.erase("step_sec");

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/gzip.h"
+#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/embedded.h"
-#include "data/gzip.h"
+#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/folder.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "data/decode.h"
-#include "data/gzip.h"
+#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/allocations.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/decode.h"
-#include "data/gzip.h"
+#include "data/file.h"
 #include "data/jpeg_bits.h"
 #include "data/jpeg_layout.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/gzip.h"
+#include "data/file.h"
 #include "data/image_listing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

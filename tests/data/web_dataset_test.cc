@@ -105,6 +105,19 @@ TEST_F(Tars, FoldersOfClassesAloneAreATrainingSet) {
   EXPECT_THAT(Opened(In("set.tar"))->class_names(), ElementsAre("a"));
 }
 
+// As in a folder (ImageFolders.WhatIsHiddenIsNeitherClassNorImage). "./" hides nothing, nor does what leads to all.
+TEST_F(Tars, WhatIsHiddenIsNeitherClassNorImage) {
+  PutTar("set.tar", {{"./train/.ipynb_checkpoints/x.jpg", "x"},
+                     {"./train/cat/.ipynb_checkpoints/1-checkpoint.jpg", "x"},
+                     {"./train/cat/1.jpg", "c"},
+                     {"./train/dog/2.jpg", "d"}});
+  const Samples train = Opened(In("set.tar"));
+  EXPECT_THAT(train->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(LabelsOf(*train), ElementsAre(0, 1));
+  PutTar("set.tar", {{"home/.cache/set/b/1.jpg", "b"}, {"home/.cache/set/a/2.jpg", "a"}, {"home/.cache/set/.c/3.jpg", "c"}});
+  EXPECT_THAT(Opened(In("set.tar"))->class_names(), ElementsAre("a", "b"));
+}
+
 TEST_F(Tars, ImagesWithoutClassesAreNamed) {
   EXPECT_THAT(TarError({{"1.jpg", "1"}, {"2.jpg", "2"}}),
               HasSubstr("1.jpg: expected an image with a member .cls, or in the folder of its class, found neither"));

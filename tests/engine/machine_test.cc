@@ -330,6 +330,18 @@ TEST(MachineFromJson, LinksForManyAreBounded) {
   EXPECT_THAT(std::string(MachineFromJson(json).status().message()), HasSubstr("expected at most 32768 links"));
 }
 
+// Node x0 leads to x10, that to x110, and so on; with nine such lines to nearly every number that there is.
+TEST(MachineFromJson, NodesToWhichLinksForManyLeadAreBounded) {
+  std::string links;
+  for (int i = 1; i < 10; ++i) {
+    absl::StrAppend(&links, R"({"a": "gpu", "b": "gpu)", i,
+                    R"(", "each": 1, "bytes_per_sec": {"value": 1e9, "from": "spec"}},)");
+  }
+  const std::string json = absl::StrReplaceAll(kCluster, {{R"("links": [)", absl::StrCat(R"("links": [)", links)}});
+  EXPECT_THAT(std::string(MachineFromJson(json).status().message()),
+              HasSubstr("links: expected to lead to at most 65536 nodes"));
+}
+
 TEST(Routes, DevicesOfTooManyKindsAreRefused) {
   Machine machine;
   for (int d = 0; d < 1025; ++d) {

@@ -183,7 +183,7 @@ TEST(Server, MovesWhatEachCollectiveNeeds) {
   const std::vector<int> four = {0, 1, 2, 3};
   const auto moved = [&](CollectiveKind kind, int device) {
     double sent = 0, received = 0;
-    for (const Phase& phase : MakePhases(kind, CollectiveAlgorithm::kServer, four, 100, /*root=*/2)) {
+    for (const Phase& phase : MakePhases(kind, CollectiveAlgorithm::kServer, {2, 3, 0, 1}, 100)) {
       for (const Flow& flow : phase.flows) {
         EXPECT_TRUE(flow.from == kServer || flow.to == kServer);
         (flow.from == device ? sent : received) += flow.from == device || flow.to == device ? flow.bytes : 0;

@@ -227,6 +227,17 @@ TEST(Train, TheLossAtTheEndIsTheMeanOfThoseThatAreFinite) {
   EXPECT_DOUBLE_EQ(report->end.loss, (losses[0] + losses[1] + losses[3] + losses[4]) / 4);
 }
 
+TEST(Train, AProgramOfImagesInFloatsIsToldHowItIsLowered) {
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.25});
+  const partition::Plan plan = *partition::NamedPlan("single", graph, {.global_batch = 32});
+  const program::Program program = *partition::Lower(graph, plan, {.global_batch = 32});
+  const std::unique_ptr<Backend> backend = *cpu::MakeCpuBackend({.devices = 1, .threads_per_device = 1});
+  const std::unique_ptr<Executor> executor = *Executor::Create(program, *backend);
+  ASSERT_TRUE(InitializeParameters(executor->loaded(), 1).ok());
+  const absl::Status status = Train(*executor, *Digits(true), {.steps = 1, .learning_rate = {.base = 0.02}}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is lowered with the scaling of its pixels"));
+}
+
 // One pixel of 3e38, always of class 4.
 class HugePixels : public DataSource {
  public:

@@ -28,7 +28,7 @@ Builder Empty(int devices) { return Builder("case", program::Mode::kTrain, 1, pr
 
 double SummedBytes(CollectiveKind kind, CollectiveAlgorithm algorithm) {
   double bytes = 0;
-  for (const Phase& phase : MakePhases(kind, algorithm, {0, 1, 2, 3}, 100, 0)) bytes += phase.summed_bytes;
+  for (const Phase& phase : MakePhases(kind, algorithm, {0, 1, 2, 3}, 100)) bytes += phase.summed_bytes;
   return bytes;
 }
 

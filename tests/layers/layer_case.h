@@ -31,7 +31,7 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
     shapes.output = {program::Metric::kCount};
   }
   shapes.global_inputs = shapes.inputs;
-  for (const ParameterSpec& p : Parameters(layer, inputs)) shapes.parameters.push_back(p.shape);
+  for (const ParameterSpec& p : Parameters(layer, samples)) shapes.parameters.push_back(p.shape);
   const LayerStages stages = Stages(layer, shapes, {.strategies = strategies});
   for (const ParameterSpec& state : stages.state) shapes.state.push_back(state.shape);
   for (const InnerSpec& inner : stages.inner) shapes.inner.push_back(inner.shape);

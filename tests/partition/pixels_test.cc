@@ -1,5 +1,6 @@
 // Images that the host gives as bytes: under every plan a network computes what it computes of their values.
 
+#include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -49,6 +50,17 @@ TEST(Pixels, BytesUnderRandomPlansGiveTheBitsOfTheirValues) {
     EXPECT_EQ(bytes->losses, values->losses) << Describe(drawn, i);
     EXPECT_EQ(bytes->gradients, values->gradients) << Describe(drawn, i);
     EXPECT_EQ(bytes->parameters, values->parameters) << Describe(drawn, i);
+  }
+}
+
+TEST(Pixels, AreScaledByNumbersThatF32Holds) {
+  Random random(3);
+  const Drawn drawn = DrawCase(random, /*exact=*/false);
+  for (double number : {std::nan(""), 1e39}) {
+    program::PixelScaling pixels = PixelsFor(drawn.network.graph);
+    pixels.shift[0] = number;
+    const auto program = Lower(drawn.network.graph, drawn.plan, {.global_batch = drawn.batch, .pixels = pixels});
+    EXPECT_EQ(program.status().code(), absl::StatusCode::kFailedPrecondition) << number;
   }
 }
 

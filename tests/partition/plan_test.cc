@@ -282,6 +282,28 @@ TEST(LargestBatch, IsTheLastThatEveryDoorTakes) {
   }
 }
 
+// 10^15 flop in each of ten thousand layers: their sum is beyond what an int64 counts.
+TEST(LargestBatch, IsZeroWhereTheFlopOfOneSampleCannotBeCounted) {
+  layers::GraphBuilder net("large");
+  auto x = net.Input("images", {262144, 85, 85});
+  for (int i = 0; i < 9990; ++i) x = net.Conv2d(absl::StrCat("conv", i), x, {.out_channels = 262144, .kernel = 1});
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", net.GlobalAvgPool("pool", x)));
+  const layers::LayerGraph graph = *std::move(net).Build();
+  EXPECT_GT(graph.ForwardFlops(1), int64_t{1} << 60);
+  EXPECT_EQ(LargestBatch(graph), 0);
+}
+
+// 2^28 blocks of 2^8 channels.
+TEST(Lower, ANormalisationOfManyBlocksOfManyChannelsIsLowered) {
+  layers::GraphBuilder net("wide");
+  auto x = net.Conv2d("wide", net.Input("images", {1, 1, 1}), {.out_channels = int64_t{1} << 36, .kernel = 1});
+  x = net.Lrn("lrn", x, {.groups = int64_t{1} << 28});
+  x = net.Conv2d("narrow", x, {.out_channels = 2, .kernel = 1, .groups = 2});
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", x));
+  const layers::LayerGraph graph = *std::move(net).Build();
+  EXPECT_TRUE(Lower(graph, Named("single", graph, 1), {.global_batch = 1}).ok());
+}
+
 // All of them together, since each has values of its own.
 TEST(LargestBatch, IsThatOfAllMicroBatches) {
   const layers::LayerGraph graph = Model("lenet");

@@ -194,27 +194,6 @@ TEST(EmitOnOneDevice, OpsAreThoseOfTheFirstDevicesPart) {
   EXPECT_THAT(ShapesOf(ops), ElementsAre(part, part)) << "x, y";
 }
 
-TEST(EmitOnOneDevice, AGradientThatIsRefusedIsNotComputed) {
-  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
-  const absl::StatusOr<NodeSharding> fc = Sharding(TwoLayers(), "fc1", mesh, {kReplicate, kReplicate});
-  ASSERT_TRUE(fc.ok()) << fc.status();
-  const auto wants_no_dx = [](layers::Slot slot) { return slot != D(X()); };
-  EXPECT_EQ(EmitOnOneDevice(mesh, *fc, 1, wants_no_dx).size(), 1u) << "weights";
-  EXPECT_EQ(EmitOnOneDevice(mesh, *fc, 2).size(), 1u);
-  EXPECT_TRUE(EmitOnOneDevice(mesh, *fc, 2, wants_no_dx).empty());
-}
-
-TEST(EmitOnOneDevice, AStageOfWhichNothingIsWantedHasNoOps) {
-  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
-  const layers::LayerGraph graph = Grouped();
-  for (const char* layer : {"flatten", "lrn"}) {
-    const absl::StatusOr<NodeSharding> sharding = Sharding(graph, layer, mesh, {kReplicate, kReplicate});
-    ASSERT_TRUE(sharding.ok()) << sharding.status();
-    EXPECT_EQ(EmitOnOneDevice(mesh, *sharding, 1).size(), 1u) << layer;
-    EXPECT_TRUE(EmitOnOneDevice(mesh, *sharding, 1, [](layers::Slot) { return false; }).empty()) << layer;
-  }
-}
-
 // Of the strategies that random plans try, so many are refused because of the layer's type, its groups or its sizes. More of
 // them would say that something that was legal no longer is, and is no longer tested under any plan.
 TEST(RandomPlans, NoMoreStrategiesAreRefusedThanThereAreReasons) {

@@ -415,6 +415,30 @@ TEST(Gate, ThatASumOverDevicesClosesIsToldOnEveryPlan) {
   }
 }
 
+TEST(UpdateOptions, NumbersThatNoUpdateCanUseAreRefusedBeforeAnythingIsLowered) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const layers::LayerGraph graph = models::BuildModel("lenet", {}).value();
+  const Plan plan = NamedPlan("single", graph, {.global_batch = 8}).value();
+  for (const auto& [update, name] : std::vector<std::pair<UpdateOptions, const char*>>{
+           {{.optimizer = program::Sgd{.momentum = 1.5}}, "momentum"},
+           {{.optimizer = program::Sgd{.momentum = nan}}, "momentum"},
+           {{.optimizer = program::Lars{.momentum = -1}}, "momentum"},
+           {{.optimizer = program::Lars{.trust = nan}}, "trust"},
+           {{.optimizer = program::Lars{.trust = 1e39}}, "trust"},
+           {{.optimizer = program::AdamW{.beta1 = 1}}, "betas"},
+           {{.optimizer = program::AdamW{.beta2 = nan}}, "betas"},
+           {{.optimizer = program::AdamW{.epsilon = 1e-40}}, "epsilon"},
+           {{.optimizer = program::AdamW{.epsilon = 1e39}}, "epsilon"},
+           {{.weight_decay = 1e39}, "weight decay from 0 that f32 holds, found 1e+39"},
+           {{.clip_norm = nan}, "norm to clip at from 0 that f32 holds, found nan"},
+           {{.layer_rates = {{"conv1", 1e39}}}, "rate of layer"}}) {
+    const absl::Status lowered = Lower(graph, plan, {.global_batch = 8, .update = update}).status();
+    EXPECT_EQ(lowered.code(), absl::StatusCode::kInvalidArgument) << lowered;
+    EXPECT_THAT(std::string(lowered.message()), ::testing::HasSubstr(name));
+    EXPECT_FALSE(LowerRepresentatives(graph, plan, {.global_batch = 8, .update = update}).ok()) << name;
+  }
+}
+
 TEST(UpdateOptions, ALayerThatIsNotThereIsAnsweredWithTheNearest) {
   const layers::LayerGraph graph = models::BuildModel("lenet", {}).value();
   EXPECT_THAT(std::string(UpdateOptions{.frozen_layers = {"conv_1"}}.Check(graph).message()),

@@ -75,6 +75,7 @@ TEST(StrideAlike, LeavesOutDimensionsOfOneElement) {
 TEST(ChannelsFirst, PutsTheLastBehindTheFirst) {
   EXPECT_EQ(ChannelsFirst({8, 32, 31, 3}), (Shape{8, 3, 32, 31}));
   EXPECT_EQ(ChannelsFirst({8, 5}), (Shape{8, 5}));
+  for (const Shape& shape : {Shape{8, 3, 32, 31}, Shape{8, 5}}) EXPECT_EQ(ChannelsFirst(ChannelsLast(shape)), shape);
 }
 
 }  // namespace

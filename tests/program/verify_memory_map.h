@@ -4,17 +4,41 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "program/dag.h"
 #include "program/device_classes.h"
 #include "program/memory.h"
 #include "program/memory_order.h"
 #include "program/verify/rules.h"
 
 namespace colonnade::program {
+
+inline std::vector<TaskId> TasksThatUse(const Program& program, BufferId root) {
+  std::vector<TaskId> tasks;
+  for (const Task& task : program.tasks) {
+    const auto is_of_root = [&](const BufferUse& use) { return RootOf(program, use.buffer) == root; };
+    if (std::any_of(task.uses.begin(), task.uses.end(), is_of_root)) tasks.push_back(task.id);
+  }
+  return tasks;
+}
+
+// Returns two tasks that keep `a` from being `b`'s predecessor in memory: the first uses one root and is not known to have
+// ended when the second, which uses the other, starts. Empty if there are none.
+inline std::optional<std::pair<TaskId, TaskId>> Clash(const Program& program, BufferId a, BufferId b) {
+  const HappensBefore order(program);
+  for (TaskId of_a : TasksThatUse(program, a)) {
+    for (TaskId of_b : TasksThatUse(program, b)) {
+      if (!order.Within(of_a, of_b)) return std::pair(of_a, of_b);
+      if (!order.Carried(of_b, of_a)) return std::pair(of_b, of_a);
+    }
+  }
+  return std::nullopt;
+}
 
 // Two roots of one arena whose bytes overlap.
 inline absl::Status CheckShared(const Program& program, const MemoryOrder& order, BufferId a, BufferId b) {
@@ -25,7 +49,7 @@ inline absl::Status CheckShared(const Program& program, const MemoryOrder& order
                   " share bytes, but both outlive the step; place them apart");
   }
   if (order.Apart(a, b)) return absl::OkStatus();
-  const auto clash = order.Clash(a, b);
+  const auto clash = Clash(program, a, b);
   return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
                 " share bytes, but ", Describe(program.task(clash->first)), " is not known to have ended when ",
                 Describe(program.task(clash->second)), " starts; place them apart or add a wait");

@@ -209,6 +209,23 @@ const Breakage kLayerNorms[] = {
      [](Program& p) { p.buffer(Find(p, kLayerNorm).uses[4].buffer).dtype = DType::kF64; }, EveryOp},
 };
 
+Breakage OfAdamW(const char* name, double AdamW::*number, double wrong, const char* message) {
+  return {name, "structure", message, [=](Program& p) { OpOf<AdamWUpdate>(Find(p, "adamw_update")).adam.*number = wrong; },
+          EveryOp};
+}
+
+const Breakage kUpdates[] = {
+    OfAdamW("adamw_beta1", &AdamW::beta1, 1.0, "betas: expected a number from 0 and below 1, found 1"),
+    OfAdamW("adamw_beta2", &AdamW::beta2, kNoNumber, "betas: expected a number from 0 and below 1, found nan"),
+    OfAdamW("adamw_small_epsilon", &AdamW::epsilon, 1e-40,
+            "epsilon: expected a number from 1.2e-38 that f32 holds, found 1e-40"),
+    OfAdamW("adamw_large_epsilon", &AdamW::epsilon, 1e39, "found 1e+39"),
+    {"sgd_rate", "structure", "has 1e+39 in rates; expected numbers from 0 that f32 holds",
+     [](Program& p) { OpOf<SgdUpdate>(Find(p, "sgd_update")).rates = {1e39}; }, EveryOp},
+    {"gate_norm", "structure", "has the number 1e+39; expected one from 0 that f32 holds",
+     [](Program& p) { OpOf<UpdateGate>(Find(p, "update_gate")).clip_norm = 1e39; }, EveryOp},
+};
+
 const char *const kLoss = "softmax_cross_entropy_forward", *const kLossBackward = "softmax_cross_entropy_backward";
 
 const Breakage kLosses[] = {
@@ -247,6 +264,7 @@ const Breakage kNormalise[] = {
 INSTANTIATE_TEST_SUITE_P(Operands, VerifyFinds, ::testing::ValuesIn(kOperands), NameOf);
 INSTANTIATE_TEST_SUITE_P(BatchNorms, VerifyFinds, ::testing::ValuesIn(kBatchNorms), NameOf);
 INSTANTIATE_TEST_SUITE_P(LayerNorms, VerifyFinds, ::testing::ValuesIn(kLayerNorms), NameOf);
+INSTANTIATE_TEST_SUITE_P(Updates, VerifyFinds, ::testing::ValuesIn(kUpdates), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, VerifyFinds, ::testing::ValuesIn(kLosses), NameOf);
 INSTANTIATE_TEST_SUITE_P(Normalise, VerifyFinds, ::testing::ValuesIn(kNormalise), NameOf);
 
