@@ -9,8 +9,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
-#include "cli/flags.h"
 
 namespace colonnade::cli {
 

@@ -9,11 +9,11 @@
 #include "base/status_macros.h"
 #include "cli/bench.h"
 #include "cli/build_facts.h"
-#include "cli/devices.h"
 #include "cli/info.h"
-#include "cli/output.h"
-#include "cli/prediction.h"
-#include "cli/progress.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/prediction/prediction.h"
+#include "cli/session/devices.h"
 #include "tools/transfers.h"
 
 namespace colonnade::cli {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/named_files.h"
-#include "cli/output.h"
-#include "cli/progress.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/session/named_files.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/io/safetensors.h"
 

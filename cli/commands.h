@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/flags.h"
+#include "cli/command_line/flags.h"
 
 namespace colonnade::cli {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "cli/definitions.h"
+#include "cli/command_line/definitions.h"
 
 namespace colonnade::cli {
 namespace {

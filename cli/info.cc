@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "cpu/threads/cores.h"
 #include "tools/host_memory.h"
 #include "tools/machines.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
-#include "cli/progress.h"
+#include "cli/output/progress.h"
 #include "data/formats.h"
 
 namespace colonnade::cli {

@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "cli/build_facts.h"
-#include "cli/definitions.h"
+#include "cli/command_line/definitions.h"
 #include "engine/io/file.h"
 
 namespace colonnade::cli {

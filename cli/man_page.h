@@ -6,7 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "cli/flags.h"
+#include "cli/command_line/flags.h"
 
 namespace colonnade::cli {
 

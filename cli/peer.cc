@@ -14,10 +14,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "cli/openmp.h"
-#include "cli/output.h"
-#include "cli/prediction.h"
-#include "cli/progress.h"
+#include "cli/command_line/openmp.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/prediction/prediction.h"
 #include "engine/statistics.h"
 
 namespace colonnade::cli {

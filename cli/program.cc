@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/session.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/session/session.h"
 #include "program/text.h"
 
 namespace colonnade::cli {

@@ -1,9 +1,9 @@
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
-#include "cli/output.h"
-#include "cli/prediction.h"
-#include "cli/report.h"
+#include "cli/output/output.h"
+#include "cli/prediction/prediction.h"
+#include "cli/prediction/report.h"
+#include "cli/session/devices.h"
 
 namespace colonnade::cli {
 

@@ -4,11 +4,11 @@
 #include <iterator>
 #include <string>
 
+#include "cli/command_line/config.h"
+#include "cli/command_line/definitions.h"
 #include "cli/completion.h"
-#include "cli/config.h"
-#include "cli/data.h"
-#include "cli/definitions.h"
 #include "cli/man_page.h"
+#include "cli/session/data.h"
 #include "data/class_names.h"
 #include "tools/calibration.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/flags.h"
+#include "cli/command_line/flags.h"
 #include "engine/machine.h"
 #include "layers/graph.h"
 #include "nlohmann/json.hpp"

@@ -10,26 +10,26 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "cli/checkpointing.h"
+#include "cli/command_line/launcher.h"
 #include "cli/commands.h"
-#include "cli/curves.h"
-#include "cli/evaluations.h"
-#include "cli/forecast.h"
-#include "cli/launcher.h"
-#include "cli/learning_rate.h"
-#include "cli/named_files.h"
-#include "cli/network.h"
-#include "cli/output.h"
-#include "cli/precision.h"
-#include "cli/progress.h"
-#include "cli/record.h"
-#include "cli/report.h"
-#include "cli/run_log.h"
-#include "cli/session.h"
-#include "cli/step_lines.h"
-#include "cli/train_report.h"
-#include "cli/train_setup.h"
-#include "cli/verdict.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/prediction/report.h"
+#include "cli/session/learning_rate.h"
+#include "cli/session/named_files.h"
+#include "cli/session/network.h"
+#include "cli/session/precision.h"
+#include "cli/session/session.h"
+#include "cli/training/checkpointing.h"
+#include "cli/training/curves.h"
+#include "cli/training/evaluations.h"
+#include "cli/training/forecast.h"
+#include "cli/training/record.h"
+#include "cli/training/run_log.h"
+#include "cli/training/step_lines.h"
+#include "cli/training/train_report.h"
+#include "cli/training/train_setup.h"
+#include "cli/training/verdict.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
@@ -306,6 +306,10 @@ class Training {
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
     NoteFewerClasses(flags_, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
+    if (const int64_t warm_up = course_.learning_rate.warm_up; warm_up > 0 && warm_up >= course_.steps) {
+      Say(absl::StrFormat("note: --warm-up=%d is no shorter than the run of %d steps, whose rate stays below --lr", warm_up,
+                          course_.steps));
+    }
     if (!checkpointing_->resumed()) return;
     if (!flags_.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");

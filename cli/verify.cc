@@ -7,11 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
-#include "cli/learning_rate.h"
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/session.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/session/devices.h"
+#include "cli/session/learning_rate.h"
+#include "cli/session/session.h"
 #include "tools/verify_plan.h"
 
 namespace colonnade::cli {

@@ -1,6 +1,6 @@
 // --config: what a file may say, what wins, and that what is written down runs the same again.
 
-#include "cli/config.h"
+#include "cli/command_line/config.h"
 
 #include <filesystem>
 #include <set>

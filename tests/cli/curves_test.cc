@@ -1,6 +1,6 @@
 // Curves of a run: what a log says, smoothed, thinned and drawn.
 
-#include "cli/curves.h"
+#include "cli/training/curves.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/run_log.h"
+#include "cli/training/run_log.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 // Tests while training, and the target at which training ends.
 
-#include "cli/evaluations.h"
+#include "cli/training/evaluations.h"
 
 #include <algorithm>
 #include <string>

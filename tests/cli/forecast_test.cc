@@ -1,5 +1,5 @@
 // What a profile says of a training before it begins, and of which plan it is to be.
-#include "cli/forecast.h"
+#include "cli/training/forecast.h"
 
 #include <string>
 

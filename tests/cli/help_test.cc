@@ -1,6 +1,6 @@
 // --help is as wide as its reader's terminal.
 
-#include "cli/help.h"
+#include "cli/command_line/help.h"
 
 #include <algorithm>
 #include <cstdint>

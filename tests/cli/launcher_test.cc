@@ -1,4 +1,4 @@
-#include "cli/launcher.h"
+#include "cli/command_line/launcher.h"
 
 #include <cstdlib>
 #include <map>

@@ -1,6 +1,6 @@
 // Files that flags name: none is written over another, by whatever path, nor over a checkpoint.
 
-#include "cli/named_files.h"
+#include "cli/session/named_files.h"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 // What is said while something takes time: lines as wide as the terminal, at times that suit the run, and time left that is
 // honest.
 
-#include "cli/progress.h"
+#include "cli/output/progress.h"
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/calibration_time.h"
-#include "cli/output.h"
-#include "cli/step_lines.h"
+#include "cli/output/output.h"
+#include "cli/training/step_lines.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"

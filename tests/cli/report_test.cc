@@ -1,6 +1,6 @@
 // Pages of --report: what a layer's name may do to one, and what becomes of the file where one cannot be written.
 // tests/report_pages.py reads those of all commands, and opens them in a browser.
-#include "cli/report.h"
+#include "cli/prediction/report.h"
 
 #include <sys/resource.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "cli/prediction.h"
-#include "cli/train_report.h"
+#include "cli/prediction/prediction.h"
+#include "cli/training/train_report.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

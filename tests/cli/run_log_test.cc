@@ -1,6 +1,6 @@
 // The log of a run and its event files: lines, and what the command leaves of them.
 
-#include "cli/run_log.h"
+#include "cli/training/run_log.h"
 
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
 // What users of other programs type is read as our flags, or answered.
 
-#include "cli/spellings.h"
+#include "cli/command_line/spellings.h"
 
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "cli/flags.h"
+#include "cli/command_line/flags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

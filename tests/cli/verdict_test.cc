@@ -1,7 +1,7 @@
 // What a training says of itself: the judgement on figures made up, and on real trainings of which one device, or the input,
 // is slowed on purpose.
 
-#include "cli/verdict.h"
+#include "cli/training/verdict.h"
 
 #include <memory>
 #include <string>

@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
-#include "cli/config.h"
+#include "cli/command_line/config.h"
 #include "data/cifar.h"
 #include "data/decode.h"
 #include "data/gzip.h"

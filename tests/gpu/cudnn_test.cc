@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/session.h"
+#include "cli/session/session.h"
 #include "cuda/backend.h"
 #include "cuda/driver/convolution_runner.h"
 #include "cuda/load/space_to_depth.h"

@@ -2,8 +2,8 @@
 #include <memory>
 #include <string>
 
-#include "cli/devices.h"
-#include "cli/session.h"
+#include "cli/session/devices.h"
+#include "cli/session/session.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
 #include "tests/cpu/op_case_run.h"

@@ -1,0 +1,191 @@
+// The flags of the command line, each with one meaning everywhere, and the groups in which sub-commands take them.
+#ifndef COLONNADE_CLI_COMMAND_LINE_FLAGS_H_
+#define COLONNADE_CLI_COMMAND_LINE_FLAGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/string_view.h"
+
+namespace colonnade::cli {
+
+// A flag of a command line that was parsed.
+struct ResolvedFlag {
+  std::string name;                 // "batch"
+  std::vector<std::string> values;  // given, or the default; empty where there is neither
+  bool is_switch = false;           // takes no value
+  bool is_list = false;             // takes several, with commas between
+  bool is_number = false;           // takes numbers
+};
+
+// What the network is: --model, and what it is to be instead of itself.
+struct NetworkFlags {
+  std::string model;
+  int64_t input_size = 0, input_channels = 0, classes = 0;
+  double width = 1.0;
+  std::string dropout = "on";
+  std::string batch_norm = "sync", zero_init_residual = "off", auxiliary_heads = "off";
+  double label_smoothing = 0;
+};
+
+struct DataFlags {
+  std::string data = "synthetic";
+  std::string shuffle = "on";
+  std::string augment = "standard";
+  int64_t pad = 0;
+  std::vector<double> mean, std;
+  int data_threads = 0;      // 0: as many as there are cores
+  int prefetch = 3;          // batches
+  int64_t jpeg_index = 256;  // MB
+  std::string bad_sample = "error";
+};
+
+struct PlanFlags {
+  int64_t batch = 64;
+  int devices = 0;  // 0: not given
+  std::string plan;
+  int columns = 0;
+  std::string reduction, overlap;  // empty: the plan's own
+  int64_t bucket_bytes = 0;        // 0: the plan's own
+  int64_t piece_bytes = 0;         // likewise
+  int transfer_parts = 0;          // likewise
+};
+
+// The devices, and what they compute with.
+struct BackendFlags {
+  std::string backend = "auto";
+  std::string kernels = "onednn";
+  int threads_per_device = 0;
+  std::string dtype = "fp32";
+  bool deterministic = false;
+  std::string collectives = "auto";
+  std::string cuda_graphs = "auto";
+  std::string search_algorithms;  // empty: no search
+};
+
+struct OptimizerFlags {
+  std::string optimizer = "krizhevsky";
+  double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
+  std::optional<double> trust, epsilon;
+  std::vector<double> betas;  // empty: the optimiser's
+  double clip_norm = 0, head_lr_scale = 1, ema = 0;
+  std::vector<std::string> freeze;  // patterns of layers' names
+  std::string decay = "all", on_not_finite = "stop";
+  int64_t accumulate = 1;               // micro-batches
+  std::string lr_policy;                // empty: the model's
+  int64_t warm_up = 0, base_batch = 0;  // steps; 0: the rate is as it is given
+};
+
+struct CheckpointFlags {
+  std::string checkpoint, checkpoint_every = "10m";
+  int checkpoint_keep = 3;
+  std::optional<std::string> resume;  // empty: from --checkpoint
+  std::vector<std::string> allow_change;
+};
+
+// What a training writes beside weights and checkpoints, and when it is tested; empty: nothing, or never.
+struct RecordFlags {
+  std::string log, tensorboard, curves, eval_every, until;
+};
+
+// The machine of a prediction, and how sure it is to be.
+struct ProfileFlags {
+  std::string machine = "local";
+  double input_rate = 0;  // images/s; 0: what the machine says
+  int draws = -1;         // below 0: as many as take some seconds
+};
+
+// All flags, by the groups in which sub-commands take them, and those of some sub-commands alone.
+struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags, CheckpointFlags, RecordFlags, ProfileFlags {
+  int64_t steps = 0, epochs = 0;  // 0: not given
+  uint64_t seed = 1;
+  std::string init, save, save_ema, trace;
+  bool replace_head = false;
+  std::string report;
+  bool json = false;
+  std::string config;
+  std::vector<ResolvedFlag> resolved;  // every flag, of sub-commands whose records or reports hold them
+  // io-bench
+  std::vector<int> threads;  // empty: as many as there are cores
+  int64_t warm_up_epochs = 0;
+  std::string csv;
+  // completion, man
+  std::string shell, page;
+  // checkpoint
+  std::string action, folder;
+  bool exports_ema = false;
+  // predict
+  std::vector<std::string> images;  // files and folders
+  int64_t top = 5;
+  // program
+  std::string mode = "train";
+  bool summary = false;
+  // plan, table, calibrate
+  std::string rows;              // empty: the paper's
+  std::vector<std::string> fit;  // rows of the table
+  std::string calibrate_on;      // empty: the 1-GPU row alone
+  std::string explain;           // a layer
+  std::string save_plan, drawing, plots, out, transfers;
+  bool unfold = false;
+  bool long_run = false;
+  int64_t curve_steps = 600;
+};
+
+// The most that flags take, whichever sub-command has them; of devices that is program::kMostDevices.
+inline constexpr int64_t kMostSteps = int64_t{1} << 40, kMostEpochs = int64_t{1} << 30, kMostBatch = int64_t{1} << 30;
+inline constexpr int64_t kMostTimedBatch = int64_t{1} << 20;  // of calibrate and io-bench
+inline constexpr int kMostSide = 4096;                        // rows or columns of an image
+inline constexpr int64_t kMostPad = 64;
+inline constexpr int kMostDataThreads = 1024, kMostPrefetched = 64, kMostDraws = 10000;
+inline constexpr int64_t kMostIndexMegabytes = int64_t{1} << 20;
+
+// What --checkpoint-every says: so many steps, or so much time; the other is 0.
+struct CheckpointInterval {
+  int64_t steps = 0, minutes = 0;
+};
+std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text);
+
+// What --eval-every says: so many steps, or so many epochs; the other is 0.
+struct EvaluationInterval {
+  int64_t steps = 0, epochs = 0;
+};
+std::optional<EvaluationInterval> ParseEvaluationInterval(absl::string_view text);
+
+// What --until says: top1 or top5 of at least so much, from 0 to 1, or a loss of at most so much.
+struct Target {
+  enum class Metric { kTop1, kTop5, kLoss } metric = Metric::kTop1;
+  double value = 0;
+};
+std::optional<Target> ParseTarget(absl::string_view text);
+
+// N of "ghost:N", from 1 to 2^20; 0 of anything else.
+int64_t SamplesPerGroup(absl::string_view batch_norm);
+
+// Refuses names of files that end as pictures of other formats do, since all that is drawn is SVG.
+CLI::Validator DrawnFile();
+
+void AddModelFlags(CLI::App& app, NetworkFlags& flags);    // --model and AddNetworkFlags
+void AddNetworkFlags(CLI::App& app, NetworkFlags& flags);  // what the network is to be instead of itself
+void AddDataFlags(CLI::App& app, DataFlags& flags);
+void AddPlanFlags(CLI::App& app, PlanFlags& flags);
+void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto = false);
+void AddKernelsFlag(CLI::App& app, BackendFlags& flags);
+void AddDtypeFlag(CLI::App& app, BackendFlags& flags, bool may_be_auto);
+void AddTimedKernelsFlag(CLI::App& app, BackendFlags& flags);  // --kernels, of those whose rates a profile may state
+void AddMeasuringFlags(CLI::App& app, BackendFlags& flags);    // --backend, --kernels and --dtype of what is measured
+void AddTransferFlags(CLI::App& app, BackendFlags& flags);     // those of what moves alone, which is fp32
+void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags);
+void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags);
+void AddRecordFlags(CLI::App& app, RecordFlags& flags);
+void AddProfileFlag(CLI::App& app, ProfileFlags& flags);
+void AddInputRateFlag(CLI::App& app, ProfileFlags& flags);
+void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
+void AddReportFlag(CLI::App& app, Flags& flags);
+void AddJsonFlag(CLI::App& app, Flags& flags);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_COMMAND_LINE_FLAGS_H_

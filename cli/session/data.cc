@@ -1,0 +1,263 @@
+#include "cli/session/data.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "cli/output/progress.h"
+#include "cli/session/network.h"
+#include "cpu/threads/cores.h"
+#include "data/bad_samples.h"
+#include "data/formats.h"
+#include "data/no_split.h"
+#include "engine/io/xxh3.h"
+#include "models/models.h"
+#include "tools/network_file.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted as CIFAR's are, else cut as ImageNet's
+
+// One word of --augment and the number behind it.
+struct AugmentWord {
+  absl::string_view name, value;
+};
+
+std::vector<AugmentWord> WordsOf(absl::string_view augment) {
+  std::vector<AugmentWord> words;
+  for (absl::string_view word : absl::StrSplit(augment, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(word, absl::MaxSplits(':', 1));
+    words.push_back({parts.first, parts.second});
+  }
+  return words;
+}
+
+bool ParseSide(absl::string_view text, int64_t& side) {
+  return absl::SimpleAtoi(text, &side) && side >= 1 && side <= kMostSide;
+}
+
+bool ParseShare(absl::string_view text, double& share) { return absl::SimpleAtod(text, &share) && share > 0 && share <= 1; }
+
+// Whether the word can be meant; if so, `options` do what it says.
+bool Apply(const AugmentWord& word, data::AugmentOptions& options) {
+  if (word.name == "mirror") {
+    options.mirror = true;
+    return word.value.empty();
+  }
+  if (word.name == "pad") {
+    options.cropping = data::Cropping::kPadded;
+    return ParseSide(word.value, options.pad);
+  }
+  if (word.name == "resized") {
+    options.cropping = data::Cropping::kRandomResized;
+    return word.value.empty() || ParseShare(word.value, options.least_area);
+  }
+  if (word.name == "scaled") {
+    options.cropping = data::Cropping::kScaledRandom;
+    const std::pair<absl::string_view, absl::string_view> range = absl::StrSplit(word.value, absl::MaxSplits('-', 1));
+    if (!ParseSide(range.first, options.resize)) return false;
+    return range.second.empty() || (ParseSide(range.second, options.resize_max) && options.resize_max >= options.resize);
+  }
+  if (word.name == "jitter") {
+    if (!ParseShare(word.value, options.brightness)) return false;
+    options.contrast = options.saturation = options.brightness;
+    return true;
+  }
+  if (word.name == "lighting") return ParseShare(word.value, options.lighting);
+  if (word.name == "cutout") return ParseSide(word.value, options.cutout);
+  return false;
+}
+
+// Without the flag's name.
+absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) {
+  std::set<absl::string_view> kinds;
+  for (const AugmentWord& word : WordsOf(augment)) {
+    if (!Apply(word, options)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N some "
+          "with commas between, N and M from 1 to %d, A and X above 0 and up to 1, found \"%s%s%s\"",
+          kMostSide, word.name, word.value.empty() ? "" : ":", word.value));
+    }
+    const bool crops = word.name == "pad" || word.name == "resized" || word.name == "scaled";
+    if (kinds.insert(crops ? "pad, resized and scaled" : word.name).second) continue;
+    return absl::FailedPreconditionError(absl::StrFormat("expected %s once, found a second in \"%s\"",
+                                                         crops ? "one of pad, resized and scaled" : word.name, augment));
+  }
+  return absl::OkStatus();
+}
+
+// As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
+void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
+  const bool are_files = !set.image_shape().has_value();
+  const bool are_cifar = flags.data != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
+  if (shifts && !are_files) {
+    options.cropping = data::Cropping::kPadded;
+    options.pad = 1;
+  } else if ((are_files || are_cifar) && options.height <= kSmallImage) {
+    options.cropping = data::Cropping::kPadded;
+    options.pad = std::max<int64_t>(options.height / 8, 1);  // 4 of 32
+    options.mirror = true;
+  } else if (are_files) {
+    options.cropping = data::Cropping::kRandomResized;
+    options.mirror = true;
+  }
+}
+
+// The images and classes of the network that the flags ask for.
+struct Wanted {
+  program::Shape image;
+  int64_t classes = 0;
+};
+absl::StatusOr<Wanted> WantedBy(const Flags& flags) {
+  if (tools::IsNetworkFile(flags.model)) {
+    ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
+    return Wanted{network.graph.nodes[0].sample_shape, network.graph.classes()};
+  }
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
+  const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
+  return Wanted{{channels, size, size}, flags.classes > 0 ? flags.classes : model->classes};
+}
+
+// Where a set has more classes than the network, how that is to have as many.
+absl::Status WithAdviceOnClasses(const NetworkFlags& flags, int64_t classes, const absl::Status& status) {
+  const std::string found = absl::StrFormat("%d classes, found", classes);
+  if (flags.classes > 0 || tools::IsNetworkFile(flags.model) || !absl::StrContains(status.message(), found)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; --classes says how many ", flags.model, " is to have"));
+}
+
+// Without the folders before it, so that a data set may move.
+absl::string_view FileName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set) {
+  ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags));
+  absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
+      data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+                        {.synthetic_shape = wanted.image,
+                         .synthetic_classes = wanted.classes,
+                         .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
+                         .pad = flags.pad,
+                         .skip_damaged = flags.bad_sample == "skip"});
+  if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
+  for (const std::string& note : (*set)->notes()) Say(absl::StrCat("note: ", (*set)->name(), ": ", note));
+  return Samples(*std::move(set));
+}
+
+absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
+  absl::StatusOr<Samples> train = OpenSamples(flags, /*train=*/true);
+  if (!data::IsNoSplit(train.status())) return train;
+  return absl::NotFoundError(absl::StrCat(train.status().message(),
+                                          ", of which pixels have the mean and the deviation; --mean and --std say those"));
+}
+
+absl::Status CheckAugment(const std::string& augment) {
+  if (augment == "standard" || augment == "none") return absl::OkStatus();
+  data::AugmentOptions options;
+  return ApplyAll(augment, options);
+}
+
+absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
+                                               bool train, bool shifts) {
+  data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
+  const bool are_files = !set.image_shape().has_value();
+  options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
+  if (are_files && shape[1] > kSmallImage) options.cropping = data::Cropping::kCentre;
+  if (!train || flags.augment == "none") return options;
+  if (flags.augment == "standard") {
+    ApplyStandard(flags, set, shifts, options);
+  } else {
+    const absl::Status applied = ApplyAll(flags.augment, options);
+    if (!applied.ok()) return absl::FailedPreconditionError(absl::StrCat("--augment: ", applied.message()));
+    const int64_t cut = std::max(options.height, options.width);
+    if (options.cropping == data::Cropping::kScaledRandom && options.resize < cut) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "--augment=scaled:N: expected at least %d, the side of what is cut, found %d", cut, options.resize));
+    }
+    if (shape[0] == 1) options.saturation = 0;  // grey has none to jitter
+  }
+  return options;
+}
+
+int DataThreads(const DataFlags& flags) { return flags.data_threads > 0 ? flags.data_threads : cpu::UsableCores(); }
+
+int64_t JpegIndexBytes(const DataFlags& flags) { return flags.jpeg_index * 1'000'000; }
+
+namespace {
+
+// Returns a checksum of the pixels [N, C, H, W] and the labels of a set that has them in memory.
+absl::StatusOr<std::string> DigestOfPixels(const data::SampleSet& set) {
+  const int64_t channels = (*set.image_shape())[0], plane = (*set.image_shape())[1] * (*set.image_shape())[2];
+  std::string room, pixels, labels;
+  pixels.reserve(static_cast<size_t>(set.size() * channels * plane));
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    ASSIGN_OR_RETURN(const data::StoredImage stored, set.Read(sample, room));
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t i = 0; i < plane; ++i) pixels.push_back(stored.bytes[static_cast<size_t>(i * channels + c)]);
+    }
+    const int32_t label = set.label(sample);
+    labels.append(reinterpret_cast<const char*>(&label), sizeof(label));
+  }
+  return engine::Xxh3Text(engine::Xxh3Text(pixels) + engine::Xxh3Text(labels));
+}
+
+// Returns a checksum of the classes, labels and names of a set of files, which are not read for this.
+std::string DigestOfNames(const data::SampleSet& set) {
+  constexpr size_t kMostText = size_t{1} << 20;
+  std::string text = absl::StrCat(absl::StrJoin(set.class_names(), "\n"), "\n");
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    absl::StrAppend(&text, set.label(sample), " ", FileName(set.sample_name(sample)), "\n");
+    if (text.size() > kMostText) text = engine::Xxh3Text(text);
+  }
+  return engine::Xxh3Text(text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> IdentityOf(const data::SampleSet& set) {
+  std::string shape = "in files", digest;
+  if (set.image_shape().has_value()) {
+    shape = program::ToString(*set.image_shape());
+    ASSIGN_OR_RETURN(digest, DigestOfPixels(set));
+  } else {
+    digest = DigestOfNames(set);
+  }
+  return absl::StrFormat("%d images %s, %d classes, XXH3 %s", set.size(), shape, set.classes(), digest);
+}
+
+nlohmann::ordered_json InputJson(const data::StageTimes& times) {
+  nlohmann::ordered_json stages;
+  for (data::Stage stage : {data::Stage::kRead, data::Stage::kDecode, data::Stage::kAugment, data::Stage::kIdle}) {
+    stages[data::Name(stage)] = absl::ToDoubleSeconds(times.of(stage));
+  }
+  return {{"waited_share", times.WaitedShare()}, {"images", times.images}, {"thread_seconds", std::move(stages)}};
+}
+
+std::string ToString(const data::Moments& moments) {
+  const auto join = [](const std::vector<double>& values) {
+    return absl::StrJoin(values, ",", [](std::string* out, double value) { absl::StrAppendFormat(out, "%.4g", value); });
+  };
+  return absl::StrCat("mean ", join(moments.mean), ", std ", join(moments.std));
+}
+
+void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set) {
+  for (const data::BadSamples& bad : stream.Report(/*with_last=*/true)) {
+    Say(data::ToString(bad, set.size(), set.class_names()));
+  }
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,75 @@
+#include "cli/session/learning_rate.h"
+
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/session/optimizer.h"
+
+namespace colonnade::cli {
+
+using engine::LearningRatePolicy;
+using Shape = LearningRatePolicy::Shape;
+
+absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps) {
+  const std::string& text = flags.lr_policy.empty() ? session.model.lr_policy : flags.lr_policy;
+  std::optional<LearningRatePolicy> policy = engine::ParseLearningRatePolicy(text);
+  if (!policy.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--lr-policy: expected %s, found \"%s\"", engine::kLearningRatePolicies, text));
+  }
+  policy->base = flags.lr >= 0 ? flags.lr : DefaultLearningRate(flags, session);
+  if (flags.base_batch > 0) policy->base *= static_cast<double>(flags.batch) / static_cast<double>(flags.base_batch);
+  policy->steps = steps;
+  policy->warm_up = flags.warm_up;
+  return *std::move(policy);
+}
+
+absl::Status CheckWarmUp(const LearningRatePolicy& policy) {
+  if (policy.shape == Shape::kOneCycle && policy.warm_up > 0) {
+    return absl::FailedPreconditionError("--warm-up: expected none with --lr-policy=onecycle, which warms up by itself");
+  }
+  const bool ends = policy.shape == Shape::kPolynomial || policy.shape == Shape::kCosine;
+  if (ends && policy.warm_up >= policy.steps) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--warm-up: expected fewer steps than the run's %d, found %d", policy.steps, policy.warm_up));
+  }
+  return absl::OkStatus();
+}
+
+std::string Digits(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr};
+}
+
+std::string Describe(const LearningRatePolicy& policy) {
+  std::string text;
+  switch (policy.shape) {
+    case Shape::kConstant:
+      text = "constant";
+      break;
+    case Shape::kStep:
+      text = absl::StrCat("step:", policy.every, ",", Digits(policy.factor));
+      break;
+    case Shape::kMultiStep:
+      text = absl::StrCat("multistep:", absl::StrJoin(policy.milestones, ","), ",", Digits(policy.factor));
+      break;
+    case Shape::kPolynomial:
+      text = absl::StrCat("poly:", Digits(policy.power), " over ", policy.steps, " steps");
+      break;
+    case Shape::kCosine:
+      text = absl::StrFormat("cosine over %d steps", policy.steps);
+      break;
+    case Shape::kOneCycle:
+      text = absl::StrFormat("onecycle over %d steps", policy.steps);
+      break;
+  }
+  if (policy.warm_up > 0) absl::StrAppend(&text, ", warm-up of ", policy.warm_up);
+  return text;
+}
+
+}  // namespace colonnade::cli

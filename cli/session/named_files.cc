@@ -1,0 +1,69 @@
+#include "cli/session/named_files.h"
+
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "engine/checkpoint.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/io/file.h"
+
+namespace colonnade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The same for all paths to one file, be it there or not: files are written behind links.
+std::string PlaceOf(const std::string& path) {
+  std::error_code error;
+  fs::path place = engine::BehindLinks(fs::absolute(path, error).string());
+  const fs::path canonical = fs::weakly_canonical(place, error);
+  place = error ? place.lexically_normal() : canonical;
+  if (place.filename().empty()) place = place.parent_path();  // "runs/" and "runs"
+  return place.string();
+}
+
+absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
+  const fs::path place = PlaceOf(file.path), folder = place.parent_path();
+  std::error_code ignored;
+  if (fs::exists(folder / engine::kManifestName, ignored)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: expected a file outside of checkpoints, found %s, which would damage that in %s; name another place", file.flag,
+        file.path, folder.string()));
+  }
+  if (place.filename() != "lock" && place.filename() != "config.toml") return absl::OkStatus();
+  const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(folder.string());
+  if (!steps.ok() || steps->empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected a name that a folder of checkpoints does not need itself, found %s; name another file",
+                      file.flag, file.path));
+}
+
+}  // namespace
+
+std::string IfFile(const std::string& name) {
+  std::error_code error;
+  return fs::is_regular_file(name, error) ? name : "";
+}
+
+absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others) {
+  std::map<std::string, std::string> flags;  // by place
+  for (const NamedFile& other : others) {
+    if (!other.path.empty()) flags.emplace(PlaceOf(other.path), other.flag);
+  }
+  for (const NamedFile& file : written) {
+    if (file.path.empty()) continue;
+    const auto [known, is_new] = flags.emplace(PlaceOf(file.path), file.flag);
+    if (!is_new) {
+      return absl::FailedPreconditionError(absl::StrFormat("%s: expected a file of its own, found %s, which is that of %s",
+                                                           file.flag, file.path, known->second));
+    }
+    RETURN_IF_ERROR(CheckNoPartOfACheckpoint(file));
+    RETURN_IF_ERROR(engine::CheckWritable(file.path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,26 @@
+// The files that flags name, before anything is written to them.
+#ifndef COLONNADE_CLI_SESSION_NAMED_FILES_H_
+#define COLONNADE_CLI_SESSION_NAMED_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace colonnade::cli {
+
+struct NamedFile {
+  std::string flag;  // "--save"
+  std::string path;  // empty: the flag is not given
+};
+
+// Returns `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
+std::string IfFile(const std::string& name);
+
+// Returns FailedPrecondition where a file of `written` is, by any path, also another of them or one of `others` (files that
+// are read, and folders), or would be part of a checkpoint; DataLoss where it cannot be written.
+absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others = {});
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_SESSION_NAMED_FILES_H_

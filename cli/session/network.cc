@@ -1,0 +1,209 @@
+#include "cli/session/network.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/output/progress.h"
+#include "layers/traits.h"
+#include "models/models.h"
+
+namespace colonnade::cli {
+namespace {
+
+models::ModelOptions OptionsOf(const NetworkFlags& flags) {
+  return {.input_channels = flags.input_channels,
+          .input_size = flags.input_size,
+          .classes = flags.classes,
+          .width = flags.width,
+          .dropout = flags.dropout == "on",
+          .samples_per_group = SamplesPerGroup(flags.batch_norm),
+          .zero_init_residual = flags.zero_init_residual == "on",
+          .auxiliary_heads = flags.auxiliary_heads == "on",
+          .label_smoothing = flags.label_smoothing};
+}
+
+// The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
+std::string FlagAgainst(const NetworkFlags& flags, const tools::Network& network) {
+  const models::ModelOptions asked = OptionsOf(flags), left;
+  const program::Shape& image = network.graph.nodes[0].sample_shape;
+  const auto differs = [](int64_t flag, int64_t own) { return flag != 0 && flag != own; };
+  const std::pair<const char*, bool> all[] = {
+      {"--channels", differs(asked.input_channels, image[0])},
+      {"--input-size", differs(asked.input_size, image[1]) || differs(asked.input_size, image[2])},
+      {"--classes", differs(asked.classes, network.graph.classes())},
+      {"--width", asked.width != left.width},
+      {"--dropout", asked.dropout != left.dropout},
+      {"--batch-norm", asked.samples_per_group != left.samples_per_group},
+      {"--zero-init-residual", asked.zero_init_residual != left.zero_init_residual},
+      {"--auxiliary-heads", asked.auxiliary_heads != left.auxiliary_heads},
+      {"--label-smoothing", asked.label_smoothing != left.label_smoothing}};
+  for (const auto& [flag, is_against] : all) {
+    if (is_against) return flag;
+  }
+  return "";
+}
+
+absl::StatusOr<tools::Network> NetworkOfFile(const NetworkFlags& flags) {
+  ASSIGN_OR_RETURN(tools::Network network, tools::OpenNetwork(flags.model));
+  const layers::LayerNode& images = network.graph.nodes[0];
+  if (images.sample_shape.size() != 3) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: layer \"%s\", sample_shape: expected images [C,H,W], found %s",
+                                                      flags.model, images.name, program::ToString(images.sample_shape)));
+  }
+  const std::string flag = FlagAgainst(flags, network);
+  if (flag.empty()) return network;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected none, since %s says what the network is; change the file, or write one of the zoo's: "
+                      "colonnade models NAME %s=… --json",
+                      flag, flags.model, flag));
+}
+
+// Checks that --batch-norm=ghost:N finds what it is to change.
+absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGraph& graph) {
+  if (SamplesPerGroup(flags.batch_norm) == 0) return absl::OkStatus();
+  const auto obeys = [](const layers::LayerNode& node) { return layers::TraitsOf(node.layer).samples_per_group > 0; };
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), obeys)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--batch-norm: expected a network with batch normalisation, found %s, which has none", graph.name));
+}
+
+// Checks that --zero-init-residual changes `network`, which `options` made.
+absl::Status CheckResidualBranches(const NetworkFlags& flags, models::ModelOptions options, const tools::Network& network) {
+  if (!options.zero_init_residual || tools::IsNetworkFile(flags.model)) return absl::OkStatus();
+  options.zero_init_residual = false;
+  ASSIGN_OR_RETURN(const tools::Network without, tools::OpenNetwork(flags.model, options));
+  if (tools::NetworkToJson(without) != tools::NetworkToJson(network)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--zero-init-residual: expected a network whose residual branches end in batch normalisation, found "
+                      "%s, which has none",
+                      network.graph.name));
+}
+
+// "; use another --width", where a flag makes the network another than the zoo's.
+std::string FlagsThatShape(const NetworkFlags& flags) {
+  std::vector<std::string> names;
+  if (flags.width != 1) names.emplace_back("--width");
+  if (flags.input_size != 0) names.emplace_back("--input-size");
+  if (flags.input_channels != 0) names.emplace_back("--channels");
+  if (flags.classes != 0) names.emplace_back("--classes");
+  return names.empty() ? "" : absl::StrCat("; use another ", absl::StrJoin(names, " or "));
+}
+
+// "; --model=two_column takes such images", where models of the zoo do.
+std::string ModelsFor(const program::Shape& shape) {
+  std::vector<std::string> names;
+  for (const models::ModelInfo& model : models::AllModels()) {
+    if (shape == program::Shape{model.input_channels, model.input_size, model.input_size}) {
+      names.push_back("--model=" + model.name);
+    }
+  }
+  return names.empty()
+             ? ""
+             : absl::StrCat("; ", absl::StrJoin(names, " or "), names.size() > 1 ? " take" : " takes", " such images");
+}
+
+// "; --pad=2 makes such images of them", where zeros around the data's images do.
+std::string PadFor(const DataFlags& flags, const program::Shape& expected, const program::Shape& found) {
+  const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
+  const int64_t pad = flags.pad + rows / 2;
+  if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";
+  return absl::StrFormat("; --pad=%d makes such images of them", pad);
+}
+
+std::string PadForModel(const Flags& flags, const program::Shape& found) {
+  const absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
+  if (!model.ok()) return "";
+  return PadFor(flags, {(*model)->input_channels, (*model)->input_size, (*model)->input_size}, found);
+}
+
+}  // namespace
+
+absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
+  if (tools::IsNetworkFile(flags.model)) return NetworkOfFile(flags);
+  const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
+  models::ModelOptions options = OptionsOf(flags);
+  if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
+  if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
+  absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
+  if (network.ok()) {
+    RETURN_IF_ERROR(CheckGhostBatches(flags, network->graph));
+    RETURN_IF_ERROR(CheckResidualBranches(flags, options, *network));
+    return network;
+  }
+  options.input_channels = options.input_size = 0;
+  const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
+  const std::string advice = images_are_wrong
+                                 ? absl::StrFormat(" (built for the images %s of %s)%s%s", program::ToString(*shape),
+                                                   samples->name(), ModelsFor(*shape), PadForModel(flags, *shape))
+                                 : FlagsThatShape(flags);
+  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
+}
+
+std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) {
+  const models::ModelOptions without;
+  models::ModelOptions with = without;
+  with.auxiliary_heads = true;
+  if (flags.auxiliary_heads == "on") return "";
+  const absl::StatusOr<layers::LayerGraph> heads = models::BuildModel(flags.model, with),
+                                           none = models::BuildModel(flags.model, without);
+  if (!heads.ok() || !none.ok()) return "";  // a file, or a model that has no heads
+  for (const layers::LayerNode& node : heads->nodes) {
+    const bool is_named = absl::c_any_of(node.parameters, [&](const layers::ParameterSpec& parameter) {
+      return absl::StrContains(message, absl::StrCat("\"", parameter.name, "\""));
+    });
+    if (is_named && !none->Find(node.name).ok()) return "; --auxiliary-heads=on takes weights that have those heads";
+  }
+  return "";
+}
+
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  return std::move(network.graph);
+}
+
+absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples) {
+  const program::Shape& expected = network.graph.nodes[0].sample_shape;
+  const program::Shape found = samples.image_shape().value_or(expected);
+  const bool is_file = tools::IsNetworkFile(flags.model);
+  if (found != expected) {
+    std::vector<std::string> given;
+    if (flags.input_size > 0) given.push_back("--input-size");
+    if (flags.input_channels > 0) given.push_back("--channels");
+    const std::string remedy = is_file         ? "set sample_shape in the file, or use other data"
+                               : given.empty() ? "set --input-size and --channels, or use other data"
+                                               : absl::StrCat("leave out ", absl::StrJoin(given, " and "));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "model \"%s\" takes images %s, %s has %s; %s%s%s", flags.model, program::ToString(expected), samples.name(),
+        program::ToString(found), remedy, PadFor(flags, expected, found), given.empty() ? ModelsFor(found) : ""));
+  }
+  if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("model \"%s\" takes images %s, the files of %s give 1 or 3 channels", flags.model,
+                        program::ToString(expected), samples.name()));
+  }
+  const int64_t classes = flags.classes > 0 ? flags.classes : network.info.classes;
+  if (samples.classes() <= classes) return absl::OkStatus();
+  const std::string remedy =
+      is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d class%s, %s has %d; %s", flags.model, classes,
+                                                       classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
+}
+
+void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises) {
+  if (classes >= graph.classes()) return;
+  const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
+  Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", graph.classes(), classes,
+                      advises && is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
+}
+
+}  // namespace colonnade::cli

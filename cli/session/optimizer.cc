@@ -1,0 +1,157 @@
+#include "cli/session/optimizer.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "cli/session/learning_rate.h"
+
+namespace colonnade::cli {
+namespace {
+
+constexpr double kAdamWRate = 1e-3, kAdamWDecay = 1e-2;  // torch.optim.AdamW's
+
+program::Optimizer OptimizerOf(const OptimizerFlags& flags, const Session& session) {
+  const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
+  if (flags.optimizer == "lars") {
+    program::Lars lars{.momentum = momentum};
+    lars.trust = flags.trust.value_or(lars.trust);
+    return lars;
+  }
+  if (flags.optimizer == "adamw") {
+    program::AdamW adam;
+    adam.epsilon = flags.epsilon.value_or(adam.epsilon);
+    if (!flags.betas.empty()) adam.beta1 = flags.betas[0], adam.beta2 = flags.betas[1];
+    return adam;
+  }
+  return program::Sgd{.momentum = momentum, .form = *program::SgdFormFromName(flags.optimizer)};
+}
+
+bool HasParameters(const layers::LayerNode& node) { return !node.parameters.empty(); }
+bool Matches(const layers::LayerNode& node, const std::string& pattern) {
+  return HasParameters(node) && fnmatch(pattern.c_str(), node.name.c_str(), 0) == 0;
+}
+
+std::set<std::string> FrozenLayers(const OptimizerFlags& flags, const layers::LayerGraph& graph) {
+  std::set<std::string> frozen;
+  for (const layers::LayerNode& node : graph.nodes) {
+    for (const std::string& pattern : flags.freeze) {
+      if (Matches(node, pattern)) frozen.insert(node.name);
+    }
+  }
+  return frozen;
+}
+
+}  // namespace
+
+std::string HeadOf(const layers::LayerGraph& graph) {
+  const auto head = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), HasParameters);
+  return head == graph.nodes.rend() ? "" : head->name;
+}
+
+absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
+  struct Of {
+    const char* flag;
+    bool is_given, is_used;
+    const char* optimizers;
+  };
+  const bool adamw = flags.optimizer == "adamw", lars = flags.optimizer == "lars";
+  for (const Of& of :
+       {Of{"--trust", flags.trust.has_value(), lars, "lars"}, Of{"--betas", !flags.betas.empty(), adamw, "adamw"},
+        Of{"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
+        Of{"--momentum", flags.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}}) {
+    if (!of.is_given || of.is_used) continue;
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
+                                                         of.flag, of.optimizers, flags.optimizer));
+  }
+  std::vector<std::string> layers;
+  for (const layers::LayerNode& node : graph.nodes) {
+    if (HasParameters(node)) layers.push_back(node.name);
+  }
+  for (const std::string& pattern : flags.freeze) {
+    const bool any = absl::c_any_of(graph.nodes, [&](const layers::LayerNode& node) { return Matches(node, pattern); });
+    if (any) continue;
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
+                        pattern, base::DidYouMean("; ", pattern, layers)));
+  }
+  if (flags.replace_head && FrozenLayers(flags, graph).contains(HeadOf(graph))) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", HeadOf(graph)));
+  }
+  if (layers.empty() || FrozenLayers(flags, graph).size() < layers.size()) return absl::OkStatus();
+  return absl::FailedPreconditionError("--freeze: expected a layer that is left to train, found none");
+}
+
+partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session) {
+  const bool adamw = flags.optimizer == "adamw";
+  partition::UpdateOptions update{.optimizer = OptimizerOf(flags, session),
+                                  .weight_decay = adamw ? kAdamWDecay : session.model.weight_decay,
+                                  .decays_weights_alone = flags.decay == "weights",
+                                  .clip_norm = flags.clip_norm,
+                                  .average_decay = flags.ema,
+                                  .skips_not_finite = flags.on_not_finite == "skip",
+                                  .frozen_layers = FrozenLayers(flags, session.graph)};
+  if (flags.weight_decay >= 0) update.weight_decay = flags.weight_decay;
+  if (flags.head_lr_scale != 1) update.layer_rates[HeadOf(session.graph)] = flags.head_lr_scale;
+  return update;
+}
+
+double DefaultLearningRate(const OptimizerFlags& flags, const Session& session) {
+  return flags.optimizer == "adamw" ? kAdamWRate : session.model.learning_rate;
+}
+
+std::string NameOf(const partition::UpdateOptions& update) {
+  if (std::holds_alternative<program::Lars>(update.optimizer)) return "LARS";
+  if (std::holds_alternative<program::AdamW>(update.optimizer)) return "AdamW";
+  return absl::StrCat("SGD in ", program::Name(std::get<program::Sgd>(update.optimizer).form), "'s form");
+}
+
+std::string Describe(const partition::UpdateOptions& update) {
+  std::string text;
+  if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
+    text = absl::StrFormat("betas %g and %g, epsilon %g", adam->beta1, adam->beta2, adam->epsilon);
+  } else if (const auto* lars = std::get_if<program::Lars>(&update.optimizer)) {
+    text = absl::StrFormat("momentum %g, trust %g", lars->momentum, lars->trust);
+  } else {
+    text = absl::StrFormat("momentum %g", std::get<program::Sgd>(update.optimizer).momentum);
+  }
+  absl::StrAppendFormat(&text, ", weight decay %g%s", update.weight_decay,
+                        update.decays_weights_alone ? " of weights alone" : "");
+  if (update.clip_norm > 0) absl::StrAppendFormat(&text, ", clipped to norm %g", update.clip_norm);
+  if (update.average_decay > 0) absl::StrAppendFormat(&text, ", averages of decay %g", update.average_decay);
+  if (update.skips_not_finite) text += ", steps that are not finite skipped";
+  if (!update.frozen_layers.empty()) absl::StrAppendFormat(&text, ", %d layers frozen", update.frozen_layers.size());
+  for (const auto& [layer, rate] : update.layer_rates) absl::StrAppendFormat(&text, ", rate of %s times %g", layer, rate);
+  return text;
+}
+
+engine::RunFields UpdateFieldsOf(const OptimizerFlags& flags, const partition::UpdateOptions& update) {
+  engine::RunFields fields = {{"optimizer", flags.optimizer}};
+  if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
+    fields.emplace_back("betas", absl::StrCat(Digits(adam->beta1), ",", Digits(adam->beta2)));
+    fields.emplace_back("epsilon", Digits(adam->epsilon));
+  } else if (const auto* lars = std::get_if<program::Lars>(&update.optimizer)) {
+    fields.emplace_back("momentum", Digits(lars->momentum));
+    fields.emplace_back("trust", Digits(lars->trust));
+  } else {
+    fields.emplace_back("momentum", Digits(std::get<program::Sgd>(update.optimizer).momentum));
+  }
+  fields.emplace_back("weight-decay", Digits(update.weight_decay));
+  // Fields that came later are stated only where they are not what runs before them did.
+  if (update.decays_weights_alone) fields.emplace_back("decay", flags.decay);
+  if (update.clip_norm > 0) fields.emplace_back("clip-norm", Digits(update.clip_norm));
+  if (update.skips_not_finite) fields.emplace_back("on-not-finite", flags.on_not_finite);
+  if (update.average_decay > 0) fields.emplace_back("ema", Digits(update.average_decay));
+  if (!update.layer_rates.empty()) fields.emplace_back("head-lr-scale", Digits(flags.head_lr_scale));
+  if (!update.frozen_layers.empty()) fields.emplace_back("freeze", absl::StrJoin(update.frozen_layers, ","));
+  return fields;
+}
+
+}  // namespace colonnade::cli

@@ -1,0 +1,319 @@
+#include "cli/session/session.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/command_line/errors.h"
+#include "cli/output/progress.h"
+#include "cli/session/devices.h"
+#include "cli/session/network.h"
+#include "cli/session/optimizer.h"
+#include "cli/training/record.h"
+#include "cpu/backend.h"
+#include "cpu/threads/cores.h"
+#include "engine/error_context.h"
+#include "engine/io/file.h"
+#include "engine/precision.h"
+#include "nlohmann/json.hpp"
+#include "partition/legality.h"
+#include "partition/named_plans.h"
+#include "tools/host_memory.h"
+#include "tools/measure.h"
+#include "tools/planning.h"
+
+namespace colonnade::cli {
+namespace {
+
+// The plan that the record of a run holds, as text; nothing where `json` is no record.
+std::optional<std::string> PlanInRecord(const std::string& json) {
+  const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const bool is_record = object.is_object() && object.contains("flags") && object.contains(kPlanInRecord);
+  return is_record ? std::optional(object[kPlanInRecord].dump()) : std::nullopt;
+}
+
+// A plan, and whether a record of a run holds it.
+struct PlanInFile {
+  partition::Plan plan;
+  bool is_of_record = false;
+};
+
+absl::StatusOr<PlanInFile> ReadPlan(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string json, engine::ReadFile(path, kMostRecordBytes));
+  const std::optional<std::string> of_record = PlanInRecord(json);
+  absl::StatusOr<partition::Plan> plan = partition::PlanFromJson(of_record.value_or(json));
+  RETURN_IF_ERROR(engine::WithContext(plan.status(), path));
+  return PlanInFile{*std::move(plan), of_record.has_value()};
+}
+
+bool LooksLikeAFile(const std::string& plan) {
+  std::error_code error;
+  return plan.find('/') != std::string::npos || plan.find('.') != std::string::npos || std::filesystem::exists(plan, error);
+}
+
+absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
+  ASSIGN_OR_RETURN(PlanInFile file, ReadPlan(flags.plan));
+  partition::Plan& plan = file.plan;
+  RETURN_IF_ERROR(engine::WithContext(partition::ValidatePlan(plan, graph, SamplesAtOnce(flags)), flags.plan));
+  if (plan.name.empty()) plan.name = flags.plan;
+  const int devices = plan.mesh.device_count();
+  const bool may_be_fewer = file.is_of_record && plan.name == partition::kAutoPlan;  // than the search was given
+  if (flags.devices != 0 && flags.devices != devices && !(may_be_fewer && devices < flags.devices)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan, flags.devices));
+  }
+  return plan;
+}
+
+absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGraph& graph) {
+  const int devices = std::max(flags.devices, 1);
+  const std::string name = !flags.plan.empty() ? flags.plan : devices > 1 ? "data" : "single";
+  if (partition::IsNamedPlan(name)) {
+    return partition::NamedPlan(name, graph,
+                                {.devices = devices, .columns = flags.columns, .global_batch = SamplesAtOnce(flags)});
+  }
+  if (LooksLikeAFile(name)) return PlanFromFile(flags, graph);
+  return partition::NamedPlan(name, graph, {});  // which names there are
+}
+
+// A plan splits a micro-batch, of which messages about the batch know nothing but its size.
+absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
+  if (status.ok() || flags.accumulate == 1 || !absl::StrContains(status.message(), "global batch")) return status;
+  return absl::Status(status.code(), absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d",
+                                                     status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
+}
+
+// Bytes as values of 0..1.
+program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
+  const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
+  return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
+}
+
+absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session, program::Mode mode,
+                                              std::vector<partition::Candidate>& candidates) {
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  CountProgress progress("planning:");
+  absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
+      machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.devices, 1),
+      {.settings = PlanSettingsOf(flags), .progress = [&](int judgements, double part) {
+         progress.Show(static_cast<int64_t>(part * 100), 100,
+                       absl::StrFormat(" of the search, %d plan%s", judgements, judgements == 1 ? "" : "s"));
+       }});
+  if (!found.ok()) return FieldAsFlag(found.status(), "devices");
+  candidates = *std::move(found);
+  partition::Plan plan = candidates.front().plan;
+  if (!candidates.front().fits) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "no plan fits on %d device%s of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
+        "smaller --batch",
+        std::max(flags.devices, 1), flags.devices > 1 ? "s" : "", machine.Title(),
+        static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
+  }
+  if (plan.name != partition::kAutoPlan) {
+    plan.notes.push_back(
+        absl::StrFormat("auto chose %s, judged on machine %s: no other plan is faster by more than the simulator errs",
+                        plan.name, machine.Title()));
+  }
+  if (flags.dtype == "auto")
+    plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
+  plan.name = partition::kAutoPlan;
+  return plan;
+}
+
+// Where the batch does not divide into as many parts as the plan has.
+void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
+  if (!partition::MovesActivations(plan)) return;
+  const auto sharding = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
+  if (!sharding.ok() || sharding->transfer_parts == plan.transfer_parts) return;  // lowering says what is wrong
+  const int parts = sharding->transfer_parts;
+  plan.notes.push_back(
+      absl::StrFormat("activations move in %d part%s of the batch, not %d: what a device holds of it does not "
+                      "divide into more",
+                      parts, parts == 1 ? "" : "s", plan.transfer_parts));
+}
+
+}  // namespace
+
+partition::PlanSettings PlanSettingsOf(const PlanFlags& flags) {
+  partition::PlanSettings settings{.reduction = partition::ReductionFromName(flags.reduction)};
+  if (!flags.overlap.empty()) settings.overlap = flags.overlap == "on";
+  if (flags.bucket_bytes > 0) settings.bucket_bytes = flags.bucket_bytes;
+  if (flags.piece_bytes > 0) settings.piece_bytes = flags.piece_bytes;
+  if (flags.transfer_parts > 0) settings.transfer_parts = flags.transfer_parts;
+  return settings;
+}
+
+int DeviceCount(const PlanFlags& flags) {
+  const bool is_file =
+      flags.plan != partition::kAutoPlan && !partition::IsNamedPlan(flags.plan) && LooksLikeAFile(flags.plan);
+  if (flags.devices > 0 || !is_file) return std::max(flags.devices, 1);
+  const absl::StatusOr<PlanInFile> file = ReadPlan(flags.plan);
+  return file.ok() ? file->plan.mesh.device_count() : 1;
+}
+
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples, program::Mode mode,
+                                    std::vector<partition::Candidate>* candidates) {
+  Session session;
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
+  session.model = std::move(network.info);
+  session.graph = mode == program::Mode::kEval ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
+  session.pixels = PixelsOf(session.graph);
+  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.batch), "batch"));
+  RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
+  if (flags.batch % flags.accumulate != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--accumulate: expected a number of micro-batches that divides the batch of %d, found %d",
+                        flags.batch, flags.accumulate));
+  }
+  std::vector<partition::Candidate> judged;
+  const bool is_auto = flags.plan == partition::kAutoPlan;
+  if (is_auto && flags.columns != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--columns: expected none beside --plan=auto, which chooses them itself, found %d; name another "
+                        "plan, or leave it out",
+                        flags.columns));
+  }
+  absl::StatusOr<partition::Plan> plan =
+      is_auto ? AutomaticPlan(flags, session, mode, candidates != nullptr ? *candidates : judged)
+              : PlanOf(flags, session.graph);
+  if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
+  session.plan = *std::move(plan);
+  RETURN_IF_ERROR(NoteMicroBatches(flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags))));
+  const int64_t columns = ColumnsOf(session.plan.mesh);
+  if (flags.columns != 0 && flags.columns != columns) {
+    return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
+                                                         columns, session.plan.name, flags.columns));
+  }
+  PlanSettingsOf(flags).ApplyTo(session.plan);
+  NoteFewerParts(flags, session.graph, session.plan);
+  session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
+                                                            : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
+    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments,
+    std::function<void(int64_t position, const absl::Status& why)> on_padded) {
+  const program::Shape& shape = session.graph.nodes[0].sample_shape;
+  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model.shifts_images));
+  ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
+                   RecipeFor(flags, *samples, shape, /*train=*/false, /*shifts=*/false));
+  data::PipelineOptions options{.seed = flags.seed,
+                                .shuffle = train && flags.shuffle == "on",
+                                .once = !train,
+                                .augment = augment,
+                                .threads = DataThreads(flags),
+                                .prefetch = flags.prefetch,
+                                .jpeg_index_bytes = JpegIndexBytes(flags),
+                                .bad_sample = flags.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
+                                .moments = moments,
+                                .test_view = test_view,
+                                .border = flags.pad};
+  if (!flags.mean.empty()) options.moments.mean = flags.mean;
+  if (!flags.std.empty()) options.moments.std = flags.std;
+  if (on_padded) {
+    options.bad_sample = data::BadSample::kPad;
+    options.on_padded = std::move(on_padded);
+  }
+  absl::StatusOr<std::unique_ptr<data::Pipeline>> stream = data::Pipeline::Create(std::move(samples), std::move(options));
+  if (!stream.ok()) return FieldAsFlag(FieldAsFlag(stream.status(), "mean"), "std");
+  session.pixels = (*stream)->scaling();
+  return stream;
+}
+
+bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags.std.empty(); }
+
+absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train) {
+  if (!MeasuresPixels(flags)) return data::Moments();
+  ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, train, true));
+  return stream->moments();
+}
+
+int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
+
+program::DType DTypeOf(const BackendFlags& flags) {
+  const program::DType dtype = engine::DTypeOf(flags.dtype);
+  return dtype == program::DType::kF32 && flags.kernels == "reference" ? program::DType::kF64 : dtype;
+}
+
+std::string DTypeName(const BackendFlags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
+
+partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
+  const bool train = mode == program::Mode::kTrain;
+  return {.mode = mode,
+          .global_batch = train ? flags.batch : SamplesAtOnce(flags),
+          .micro_batches = train ? flags.accumulate : 1,
+          .dtype = DTypeOf(flags),
+          .pixels = session.pixels,
+          .update = UpdateOptionsOf(flags, session)};
+}
+
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
+                         int backends, const HostUse& beside) {
+  const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
+    std::vector<program::Program> smaller;
+    std::vector<const program::Program*> pointers;
+    for (const program::Program* program : programs) {
+      partition::LowerOptions options = LowerOptionsOf(flags, session, program->mode);
+      options.global_batch = std::max<int64_t>(batch / flags.accumulate, 1) * options.micro_batches;
+      ASSIGN_OR_RETURN(program::Program lowered, partition::Lower(session.graph, session.plan, options));
+      smaller.push_back(std::move(lowered));
+    }
+    for (const program::Program& program : smaller) pointers.push_back(&program);
+    return backends * tools::LeastBytesOf(pointers) + beside.bytes;
+  };
+  const int64_t splits = session.plan.mesh.device_count() * flags.accumulate;  // into which a batch divides
+  const absl::Status fits = FieldAsFlag(
+      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes, flags.batch, splits, bytes_of),
+      "batch");
+  if (fits.ok() || beside.bytes == 0) return fits;
+  return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),
+                                                      static_cast<double>(beside.bytes) / 1e9, beside.purpose));
+}
+
+void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
+  const partition::Mesh& mesh = session.plan.mesh;
+  const char* const plural = mesh.device_count() > 1 ? "s" : "";
+  const std::string devices =
+      backend == "cuda" ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
+                        : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
+                                          session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
+                                          flags.kernels, ProductsOnCpu(flags));
+  if (backend == "cpu" && session.threads_per_device > cpu::UsableCores()) {
+    Say(absl::StrFormat(
+        "note: a device's %d threads share %d usable core%s and wait for each other: steps take many times as long",
+        session.threads_per_device, cpu::UsableCores(), cpu::UsableCores() == 1 ? "" : "s"));
+  }
+  const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
+  Say(absl::StrFormat(
+      "model %s: %d parameters, %s forward per image", session.graph.name, session.graph.ParameterCount(),
+      flops < 1e8 ? absl::StrFormat("%.3g Mflop", flops / 1e6) : absl::StrFormat("%.3g Gflop", flops / 1e9)));
+  Say(absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %s", session.plan.name, ReplicasOf(mesh),
+                      ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
+                      devices));
+  for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
+}
+
+int64_t ColumnsOf(const partition::Mesh& mesh) {
+  for (const program::MeshAxis& axis : mesh.axes) {
+    if (axis.name == "model") return axis.size;
+  }
+  return 1;
+}
+
+int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
+
+nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
+  return {{"replicas", ReplicasOf(mesh)}, {"columns", ColumnsOf(mesh)}};
+}
+
+}  // namespace colonnade::cli

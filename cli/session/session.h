@@ -1,0 +1,84 @@
+// What a sub-command works with: the network and the plan that the flags ask for, and the data for it.
+#ifndef COLONNADE_CLI_SESSION_SESSION_H_
+#define COLONNADE_CLI_SESSION_SESSION_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command_line/flags.h"
+#include "cli/session/data.h"
+#include "data/pipeline.h"
+#include "data/sample_set.h"
+#include "engine/trainer.h"
+#include "models/models.h"
+#include "nlohmann/json.hpp"
+#include "partition/lower.h"
+#include "partition/plan.h"
+#include "partition/planner.h"
+
+namespace colonnade::cli {
+
+struct Session {
+  models::ModelInfo model;  // its own shape and recipe
+  layers::LayerGraph graph;
+  partition::Plan plan;
+  int threads_per_device = 1;
+  // What the device makes of the data's bytes; where there are no data, what it would cost.
+  program::PixelScaling pixels;
+};
+
+// Returns what the flags set of plans, whatever made them.
+partition::PlanSettings PlanSettingsOf(const PlanFlags& flags);
+
+// Returns how many devices the flags ask for: --devices, or the mesh of a plan file, of which what is wrong is said when the
+// session is opened.
+int DeviceCount(const PlanFlags& flags);
+
+// Returns the network of --model, as steps of `mode` compute it, and its plan: with --plan=auto the planner's choice for
+// such steps on --machine; `candidates`, if not null, gets all that it judged.
+absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
+                                    program::Mode mode = program::Mode::kTrain,
+                                    std::vector<partition::Candidate>* candidates = nullptr);
+
+// Returns a stream of `samples` for the session's network, whose scaling becomes the session's. Mean and deviation are those
+// of the flags, else those given, else measured. With `on_padded` padding stands for what cannot be read (BadSample::kPad),
+// whatever --bad-sample says.
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
+    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments = {},
+    std::function<void(int64_t position, const absl::Status& why)> on_padded = {});
+
+// Whether mean and deviation of the pixels are to be measured on the training set, since a flag that says them is not given.
+bool MeasuresPixels(const DataFlags& flags);
+// Returns those of `train` where MeasuresPixels, as the session's network sees its images; else none.
+absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train);
+
+// Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
+int64_t SamplesAtOnce(const Flags& flags);
+program::DType DTypeOf(const BackendFlags& flags);  // of the Program
+std::string DTypeName(const BackendFlags& flags);   // "fp64" where --kernels=reference computes in it, else --dtype
+partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
+// Memory of the host beside that of the devices.
+struct HostUse {
+  int64_t bytes = 0;
+  std::string purpose;  // "the copy of the state for --checkpoint"
+};
+// Returns ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends,
+// and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
+absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
+                         int backends = 1, const HostUse& beside = {});
+// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
+// (Backend::name).
+void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
+
+int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none
+int64_t ReplicasOf(const partition::Mesh& mesh);  // groups of so many devices
+// {"replicas": R, "columns": M}
+nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);
+
+}  // namespace colonnade::cli
+
+#endif  // COLONNADE_CLI_SESSION_SESSION_H_

@@ -1,0 +1,65 @@
+#include "cli/session/trained_weights.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "cli/session/devices.h"
+#include "cli/session/network.h"
+#include "engine/checkpoint.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/state.h"
+
+namespace colonnade::cli {
+namespace {
+
+std::string AdviceOnFolder(absl::string_view init) {
+  const std::string folder(absl::StripSuffix(init, "/")), weights = engine::FileNameOf(engine::StateKind::kValue);
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(folder) / engine::kManifestName, ignored)) {
+    return absl::StrFormat("; --init=%s/%s takes the weights of this checkpoint", folder, weights);
+  }
+  const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(folder);
+  if (!steps.ok() || steps->empty()) return "";
+  return absl::StrFormat("; --init=%s/%s takes the weights of its newest checkpoint",
+                         engine::CheckpointPath(folder, steps->back()), weights);
+}
+
+}  // namespace
+
+absl::StatusOr<engine::MappedWeights> OpenWeights(const Flags& flags) {
+  absl::StatusOr<engine::MappedWeights> weights = engine::MapWeights(flags.init);
+  if (weights.ok()) return weights;
+  const std::string advice = AdviceOnFolder(flags.init);
+  return absl::Status(weights.status().code(), absl::StrCat(weights.status().message(), advice));
+}
+
+absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded) {
+  const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);
+  if (written.ok()) return written;
+  return absl::Status(written.code(),
+                      absl::StrCat(flags.init, ": ", written.message(), AdviceOnHeads(flags, written.message())));
+}
+
+absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
+                                                              const program::Program& program,
+                                                              const engine::MappedWeights& weights) {
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device));
+  if (backend->name() == "cpu") {
+    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
+  RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));
+  PrintSession(flags, session, backend->name());
+  return executor;
+}
+
+}  // namespace colonnade::cli

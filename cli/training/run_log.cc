@@ -1,0 +1,203 @@
+#include "cli/training/run_log.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/output/progress.h"
+#include "cli/output/test_json.h"
+#include "cli/training/curves.h"
+#include "cli/training/record.h"
+#include "engine/io/file.h"
+
+namespace colonnade::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kLogVersion = 1;
+constexpr int64_t kMostHeadBytes = 1 << 20;  // of the first line
+
+absl::Status CheckHead(const std::string& path, absl::string_view contents) {
+  const absl::string_view line = contents.substr(0, contents.find('\n'));
+  const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (head.is_object() && head.contains(kLogVersionKey) && head[kLogVersionKey] == kLogVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: expected the log of a run, whose first line has \"%s\": %d, found a file that begins with \"%s\"; name another "
+      "file, or remove this one",
+      path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
+}
+
+// The run's field in the head that stands last in a log; "" where it is no text.
+std::string FieldOf(absl::string_view contents, const char* field) {
+  const size_t last = contents.rfind(absl::StrCat("\n{\"", kLogVersionKey, "\":"));
+  absl::string_view line = contents.substr(last == absl::string_view::npos ? 0 : last + 1);
+  line = line.substr(0, line.find('\n'));
+  const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool has_fields = head.is_object() && head.contains("run") && head["run"].is_object();
+  if (!has_fields || !head["run"].contains(field) || !head["run"][field].is_string()) return "";
+  return head["run"][field].get<std::string>();
+}
+
+// Checks that the log which is gone on with is of the same network, but for what may differ.
+absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, absl::string_view head,
+                              const std::vector<std::string>& may_differ) {
+  for (const char* field : {"model", "input"}) {
+    const std::string old = FieldOf(contents, field), own = FieldOf(head, field);
+    if (old == own || absl::c_linear_search(may_differ, field)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected the log of this run, whose %s is %s, found that of a run "
+                        "whose %s is \"%s\"; name another file, or remove this one",
+                        path, field, own, field, old));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a log keeps a test after so many steps.
+bool HasTest(absl::string_view contents, int64_t step) {
+  const Curve tests = CurvesOf(contents).top1;
+  return absl::c_any_of(tests, [&](const auto& point) { return point.first == static_cast<double>(step); });
+}
+
+// What a process left that was killed in its first line.
+bool IsTornHead(absl::string_view contents) {
+  const std::string beginning = absl::StrCat("{\"", kLogVersionKey, "\":");
+  const size_t common = std::min(contents.size(), beginning.size());
+  return !absl::StrContains(contents, '\n') && contents.substr(0, common) == absl::string_view(beginning).substr(0, common);
+}
+
+// The first bytes of a file, if it is one that can be read.
+std::string BeginningOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  std::string bytes(kMostHeadBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), kMostHeadBytes);
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
+}  // namespace
+
+Json HeadJson(const Flags& flags, const Session& session, const std::string& backend, const engine::RunFields& fields,
+              const RunCourse& course) {
+  Json run = Json::object();
+  for (const auto& [field, value] : fields) run[field] = value;
+  return {{kLogVersionKey, kLogVersion},
+          {"first_step", course.start.step},
+          {"steps", course.steps},
+          {"plan", session.plan.name},
+          {"devices", session.plan.mesh.device_count()},
+          {"backend", backend},
+          {"run", std::move(run)},
+          {"config", ConfigText(FlagsThatRepeat(flags, session))}};
+}
+
+Json StepJson(const StepRecord& record) {
+  return {{"step", record.step},
+          {"epoch", record.epoch},
+          {"loss", record.loss},
+          {"lr", record.learning_rate},
+          {"images_per_s", record.images_per_s},
+          {"seconds", record.seconds}};
+}
+
+Json EvaluationJson(const EvaluationRecord& record) {
+  return {{"step", record.step}, {"test", TestJson(record.test)}, {"seconds", record.seconds}};
+}
+
+std::string LogLine(const Json& object) {
+  return absl::StrCat(object.dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+}
+
+absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents) {
+  if (IsTornHead(contents)) return 0;
+  RETURN_IF_ERROR(CheckHead(path, contents));
+  return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+absl::Status CheckLog(const std::string& path) {
+  const std::string beginning = BeginningOf(path);
+  return IsTornHead(beginning) ? absl::OkStatus() : CheckHead(path, beginning);
+}
+
+std::string LogPathOf(const RecordFlags& flags) {
+  if (!flags.log.empty() || flags.curves.empty()) return flags.log;
+  return absl::StrCat(absl::StripSuffix(flags.curves, ".svg"), ".jsonl");
+}
+
+absl::Status CheckEventFolder(const RecordFlags& flags) {
+  if (flags.tensorboard.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(engine::MakeFolders(flags.tensorboard));
+  return engine::CheckWritable(absl::StrCat(flags.tensorboard, "/events"));
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const RunCourse& course, const Json& head) {
+  std::unique_ptr<RunLog> log(new RunLog(course));
+  const std::string path = LogPathOf(flags);
+  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.allow_change));
+  if (!flags.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.tensorboard));
+  return log;
+}
+
+absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const std::vector<std::string>& may_differ) {
+  int64_t kept = 0;
+  std::error_code ignored;
+  if (course_.start.step > 0 && std::filesystem::exists(path, ignored)) {
+    ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
+    ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
+    if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
+    lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
+  }
+  ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
+  if (!log_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(path)));
+  return log_->Append(LogLine(head));
+}
+
+absl::Status RunLog::OpenEvents(const std::string& folder) {
+  ASSIGN_OR_RETURN(events_, engine::EventFile::Create(folder));
+  return course_.start.step > 0 ? events_->AddRestart(course_.start.step + 1) : absl::OkStatus();
+}
+
+void RunLog::AddStep(const engine::TrainProgress& progress) {
+  if (log_ == nullptr && events_ == nullptr) return;
+  const double seconds = absl::ToDoubleSeconds(progress.elapsed - last_elapsed_);
+  last_elapsed_ = progress.elapsed;
+  const StepRecord record{.step = progress.step,
+                          .epoch = course_.EpochsAfter(progress.step),
+                          .loss = progress.loss,
+                          .learning_rate = engine::LearningRateAt(course_.learning_rate, progress.step - 1),
+                          .images_per_s = seconds > 0 ? static_cast<double>(course_.batch) / seconds : 0,
+                          .seconds = Seconds()};
+  Write(StepJson(record), record.step,
+        {{"train/loss", record.loss}, {"train/lr", record.learning_rate}, {"perf/images_per_s", record.images_per_s}});
+}
+
+EvaluationRecord RunLog::AddEvaluation(int64_t step, const engine::EvalReport& test) {
+  const EvaluationRecord record{.step = step, .test = test, .seconds = Seconds()};
+  Write(EvaluationJson(record), step, {{"val/loss", test.loss}, {"val/top1", test.top1()}, {"val/top5", test.top5()}});
+  return record;
+}
+
+void RunLog::Write(const Json& object, int64_t step, absl::Span<const engine::Scalar> scalars) {
+  if (log_ != nullptr) Note(log_->Append(LogLine(object)));
+  if (events_ != nullptr) Note(events_->AddScalars(step, scalars));
+}
+
+void RunLog::Note(const absl::Status& status) {
+  if (status.ok() || !status_.ok()) return;
+  Warn(absl::StrCat("what the run records is not complete: ", status.message(), "; training goes on"));
+  status_ = status;
+}
+
+}  // namespace colonnade::cli

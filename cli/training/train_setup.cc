@@ -1,0 +1,138 @@
+#include "cli/training/train_setup.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "cli/output/progress.h"
+#include "cli/session/devices.h"
+#include "cli/session/network.h"
+#include "cli/session/optimizer.h"
+#include "cli/session/trained_weights.h"
+#include "data/no_split.h"
+#include "engine/io/weights.h"
+#include "engine/state.h"
+#include "partition/lower.h"
+
+namespace colonnade::cli {
+namespace {
+
+// The test set beside a training set; null, with a note, where there is none and no test is asked for.
+absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
+  absl::StatusOr<Samples> test = OpenSamples(flags, false, &train);
+  if (!data::IsNoSplit(test.status())) return test;
+  for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
+    if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
+  }
+  Say(absl::StrCat("note: no test at the end: ", test.status().message()));
+  return Samples();
+}
+
+// Returns the names of the parameters that the last layer with parameters has.
+std::set<std::string> ParametersOfHead(const TrainSetup& run) {
+  std::set<std::string> head;
+  for (const program::Parameter& p : run.train_program.parameters) {
+    if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
+  }
+  return head;
+}
+
+// Gives the head of weights for other classes the values that it has been initialised with, which are copied to `initial`.
+absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
+  const std::set<std::string> head = ParametersOfHead(run);
+  RETURN_IF_ERROR(engine::CopyState(run.train->loaded(), initial, kWeightsAlone));
+  std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
+  for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
+    if (head.contains(tensor.name)) weights.push_back(tensor);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
+  Streams streams;
+  ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
+  const data::SampleSet& set = *streams.train_samples;
+  ASSIGN_OR_RETURN(streams.test_samples, OpenTestSamples(flags, set));
+  const Samples& test = streams.test_samples;
+  if (test != nullptr && test->image_shape() != set.image_shape()) {
+    const auto shape_of = [](const data::SampleSet& s) {
+      return s.image_shape().has_value() ? program::ToString(*s.image_shape()) : std::string("of any size");
+    };
+    return absl::InvalidArgumentError(absl::StrFormat("%s: expected images %s as in %s, found %s", test->name(),
+                                                      shape_of(set), set.name(), shape_of(*test)));
+  }
+  ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
+  ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
+  ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
+  // Files are known by their names alone; pixels that are others have other moments.
+  const bool are_files = !set.image_shape().has_value(), are_measured = flags.mean.empty() || flags.std.empty();
+  if (are_files && are_measured) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
+  if (test != nullptr) {
+    ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
+  }
+  return streams;
+}
+
+void PrintAllSkipped(const Streams& streams) {
+  PrintSkipped(*streams.train, *streams.train_samples);
+  if (streams.test != nullptr) PrintSkipped(*streams.test, *streams.test_samples);
+}
+
+absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
+  if (flags.init.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags));
+  engine::StateCopy initial;
+  if (flags.replace_head) {
+    RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
+  }
+  const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded());
+  const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
+    return absl::StrContains(taken.message(), absl::StrCat("\"", name, "\""));
+  });
+  if (is_of_head && !flags.replace_head) {
+    return absl::Status(taken.code(), absl::StrCat(taken.message(), "; --replace-head begins with a new last layer"));
+  }
+  RETURN_IF_ERROR(taken);
+  return engine::StartAverages(run.train->loaded());
+}
+
+absl::Status Prepare(const Flags& flags, TrainSetup& run) {
+  auto lower = [&](program::Mode mode, program::Program& program, bool reads_averages = false) -> absl::Status {
+    partition::LowerOptions options = LowerOptionsOf(flags, run.session, mode);
+    options.reads_averages = reads_averages;
+    ASSIGN_OR_RETURN(program, partition::Lower(run.session.graph, run.session.plan, options));
+    return absl::OkStatus();
+  };
+  auto load = [&](const program::Program& program, std::unique_ptr<engine::Executor>& executor) -> absl::Status {
+    ASSIGN_OR_RETURN(executor, engine::Executor::Create(program, *run.backend));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
+  RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));
+  if (flags.ema > 0) RETURN_IF_ERROR(lower(program::Mode::kEval, run.average_program, /*reads_averages=*/true));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
+                               /*times_tasks=*/!flags.trace.empty()));
+  run.backend = std::move(backend);
+  if (run.backend->name() == "cpu") {
+    std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
+    if (flags.ema > 0) programs.push_back(&run.average_program);
+    HostUse copies;
+    if (!flags.checkpoint.empty())
+      copies = {engine::StateBytes(run.train_program), "the copy of the state for --checkpoint"};
+    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs, /*backends=*/1, copies));
+  }
+  RETURN_IF_ERROR(load(run.train_program, run.train));
+  RETURN_IF_ERROR(load(run.eval_program, run.eval));
+  if (flags.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
+  return engine::InitializeParameters(run.train->loaded(), flags.seed);
+}
+
+}  // namespace colonnade::cli
