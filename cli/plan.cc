@@ -291,7 +291,7 @@ absl::Status RunPlan(const Flags& flags) {
     return absl::FailedPreconditionError("--explain: expected no --json, since what it prints is text; found both");
   }
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
-  for (const std::string& note : p.session.plan.notes) Say(absl::StrCat("note: ", note));
+  SayNotes(p.session.plan);
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
   if (!enough.ok() && NeedsNoMachine(flags)) {
     RETURN_IF_ERROR(WritePlanFiles(flags, p));

@@ -60,7 +60,7 @@ absl::Status RunProgram(const Flags& flags) {
   ASSIGN_OR_RETURN(program::Program program, partition::Lower(session.graph, session.plan, options));
   const std::string text = flags.summary ? "" : program::Print(program);
   progress.reset();
-  for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
+  SayNotes(session.plan);
   if (flags.summary) {
     PrintSummary(program);
   } else {

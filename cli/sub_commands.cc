@@ -33,7 +33,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
           ->type_name("FILE");
   train
       ->add_flag("--replace-head", flags.replace_head,
-                 "with --init: initialises the last layer anew, for the data's classes")
+                 "with --init: initialises the last layer anew, and that of auxiliary heads, for the data's classes")
       ->needs(init);
   train->add_option("--save", flags.save, "where to write the weights, a safetensors file")->type_name("FILE");
   train->add_option("--save-ema", flags.save_ema, "where to write the weights with the averages of --ema in them")

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -90,11 +94,12 @@ absl::StatusOr<TableRow> Lowered(const tools::Row& row, const engine::Machine& m
 
 // The row lowered; nothing where the machine is too small for it, or the network or batch does not split so.
 absl::StatusOr<std::optional<TableRow>> LoweredIfItCan(const tools::Row& row, const engine::Machine& machine,
-                                                       Networks& networks, bool is_papers) {
+                                                       Networks& networks, bool is_papers,
+                                                       std::vector<std::string>& left_out) {
   absl::StatusOr<TableRow> lowered = Lowered(row, machine, networks);
   if (lowered.ok()) return *std::move(lowered);
   if (is_papers && absl::IsFailedPrecondition(lowered.status())) {
-    Say(absl::StrFormat("row %s is left out: %s", row.name, lowered.status().message()));
+    left_out.push_back(absl::StrFormat("row %s is left out: %s", row.name, lowered.status().message()));
     return std::nullopt;
   }
   return absl::Status(lowered.status().code(), absl::StrFormat("row %s: %s", row.name, lowered.status().message()));
@@ -245,7 +250,12 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
   WarnOfWhatIsNotSimulated(flags, about);
   if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachineOfRows(flags, about));
+  const bool is_of_file = !flags.rows.empty() && flags.machine == about.machine;
+  absl::StatusOr<engine::Machine> opened = OpenMachineOfRows(flags, about);
+  if (!opened.ok() && is_of_file) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s: machine: %s", flags.rows, opened.status().message()));
+  }
+  ASSIGN_OR_RETURN(engine::Machine machine, std::move(opened));
   if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, RowsToFit(flags, about));
   if (!flags.out.empty() && names.empty()) {
@@ -253,11 +263,13 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   }
   Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};
   Networks networks(flags);
+  std::vector<std::string> left_out;
   for (const tools::Row& row : table.about.rows) {
-    ASSIGN_OR_RETURN(std::optional<TableRow> lowered, LoweredIfItCan(row, machine, networks, table.is_papers));
+    ASSIGN_OR_RETURN(std::optional<TableRow> lowered, LoweredIfItCan(row, machine, networks, table.is_papers, left_out));
     if (lowered.has_value()) table.rows.push_back(*std::move(lowered));
   }
   if (table.rows.empty()) return Lowered(table.about.rows[0], machine, networks).status();  // why not
+  for (const std::string& row : left_out) Say(row);
   if (names.empty()) {
     ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Of(table.rows[0].row));
     WarnOfFit(machine, *first);

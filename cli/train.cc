@@ -303,6 +303,7 @@ class Training {
 
   // What is no error but may not be what was meant.
   void SayNotes() const {
+    WarnOfSingleValues(run_.session.graph, flags_.batch);
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
     NoteFewerClasses(flags_, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);

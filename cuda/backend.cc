@@ -1,8 +1,10 @@
 #include "cuda/backend.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cuda/device.h"
 #include "cuda/load/arena.h"
@@ -56,6 +58,13 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
                        calls->gpu_count(), calls->gpu_count() == 1 ? " GPU" : " GPUs", "; choose copies between peers"));
     }
   }
+  for (int gpu = 1; gpu < std::min(options.devices, calls->gpu_count()); ++gpu) {
+    if (calls->GpuName(gpu) == calls->GpuName(0)) continue;
+    // Copies of what is not reduced would drift apart: libraries promise equal bits on equal GPUs alone.
+    return absl::FailedPreconditionError(
+        absl::StrFormat("GPUs: expected the same model for all devices, found %s and %s; hide one by CUDA_VISIBLE_DEVICES",
+                        calls->GpuName(0), calls->GpuName(gpu)));
+  }
   const auto made = std::make_shared<Resources>();
   Resources& resources = *made;
   resources.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
@@ -67,8 +76,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   for (int d = 0; d < options.devices; ++d) {
     Device& device = resources.devices.emplace_back();
     device.gpu = d % resources.calls->gpu_count();
-    for (Stream& stream : device.streams) {
-      ASSIGN_OR_RETURN(stream, resources.calls->MakeStream(device.gpu));
+    for (int lane = 0; lane < program::kLaneCount; ++lane) {
+      const auto of = static_cast<program::Lane>(lane);
+      const bool goes_first = of == program::Lane::kComm || of == program::Lane::kCopy;  // for which compute may wait
+      ASSIGN_OR_RETURN(device.streams[lane], resources.calls->MakeStream(device.gpu, goes_first));
     }
     for (Event& event : device.passed) {
       ASSIGN_OR_RETURN(event, resources.calls->MakeEvent(device.gpu, /*timed=*/false));

@@ -124,7 +124,8 @@ class Calls {
   virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) = 0;
   virtual void FreeHost(void* host) = 0;
 
-  virtual absl::StatusOr<Stream> MakeStream(int gpu) = 0;
+  // A stream that goes first has its kernels begin before those of others that wait for room.
+  virtual absl::StatusOr<Stream> MakeStream(int gpu, bool goes_first) = 0;
   virtual absl::StatusOr<Event> MakeEvent(int gpu, bool timed) = 0;
   virtual void Destroy(const Stream& stream) = 0;
   virtual void Destroy(int gpu, Event event) = 0;

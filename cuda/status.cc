@@ -21,6 +21,16 @@ Failure FailureOfCuda(int error) {
     case 209:  // cudaErrorNoKernelImageForDevice
     case 801:  // cudaErrorNotSupported
       return Failure::kUnsupported;
+    case 900:  // cudaErrorStreamCaptureUnsupported, and others of what cannot be captured
+    case 901:
+    case 902:
+    case 903:
+    case 904:
+    case 905:
+    case 906:
+    case 907:
+    case 908:  // cudaErrorStreamCaptureWrongThread
+      return Failure::kUnsupported;
     case 1:    // cudaErrorInvalidValue
     case 9:    // cudaErrorInvalidConfiguration
     case 101:  // cudaErrorInvalidDevice
@@ -28,6 +38,14 @@ Failure FailureOfCuda(int error) {
     default:
       return Failure::kBroken;
   }
+}
+
+absl::string_view HintOfCuda(int cuda_error) {
+  const bool is_of_work_before = cuda_error == 214 || cuda_error == 700 || cuda_error == 702 ||
+                                 (cuda_error >= 710 && cuda_error <= 719);  // ECC, addresses, time, asserts, launches
+  return is_of_work_before
+             ? "; work that was enqueued before did it: --cuda-graphs=off and CUDA_LAUNCH_BLOCKING=1 tell which"
+             : "";
 }
 
 // Since cuDNN 9 a code's thousands are its category.

@@ -19,6 +19,8 @@ enum class Failure {
   kBadArgument,  // InvalidArgument
   kBroken,       // Internal: a kernel faulted, a GPU fell off the bus, …
 };
+// Returns "; …" where calls report what work before them did: its task is not the one that is being enqueued. Else "".
+absl::string_view HintOfCuda(int cuda_error);
 Failure FailureOfCuda(int cuda_error);       // cudaError_t
 Failure FailureOfCudnn(int cudnn_status);    // cudnnStatus_t
 Failure FailureOfCublas(int cublas_status);  // cublasStatus_t

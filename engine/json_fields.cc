@@ -12,19 +12,26 @@ constexpr size_t kLongestFound = 60;
 
 // What is nested may be as deep as the file is long.
 std::string Found(const nlohmann::json& found) {
-  if (found.is_array()) return "a list";
+  constexpr size_t kShortList = 4;
+  const auto is_nested = [](const nlohmann::json& element) { return element.is_structured(); };
+  const bool is_short = !found.empty() && found.size() <= kShortList && std::none_of(found.begin(), found.end(), is_nested);
+  if (found.is_array() && !is_short) return "a list";
   if (found.is_object()) return "an object";
   std::string text = found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > kLongestFound) text = text.substr(0, kLongestFound - 3) + "...";
   return text;
 }
 
-std::string Expected(const char* kind, Bounds bounds) {
+std::string Expected(const char* kind, Bounds bounds, const nlohmann::json& found) {
   const std::string unit = *bounds.unit == '\0' ? "" : absl::StrCat(" ", bounds.unit);
-  const bool above_zero = bounds.least == kAboveZero.least, bounded = bounds.most < kAboveZero.most;
+  // Bounds that no one means are said to those alone who go beyond them.
+  const bool above_zero = bounds.least == kAboveZero.least;
+  const bool bounded = bounds.most < kAboveZero.most || (found.is_number() && found.get<double>() > bounds.most);
   if (above_zero)
     return absl::StrCat(kind, " above 0", bounded ? absl::StrFormat(" and at most %g", bounds.most) : "", unit);
-  if (bounds.least == kAnyNumber.least && !bounded) return absl::StrCat(kind, unit);
+  if (bounds.least == kAnyNumber.least) {
+    return absl::StrCat(kind, bounded ? absl::StrFormat(" of at most %g", bounds.most) : "", unit);
+  }
   if (!bounded) return absl::StrFormat("%s of at least %g%s", kind, bounds.least, unit);
   return absl::StrFormat("%s from %g to %g%s", kind, bounds.least, bounds.most, unit);
 }
@@ -60,7 +67,7 @@ void JsonFields::Number(const char* name, double& number, bool needed, Bounds bo
   const Json* value = needed ? Need(name) : Find(name);
   if (value == nullptr) return;
   const double found = value->is_number() ? value->get<double>() : NAN;
-  if (!(found >= bounds.least && found <= bounds.most)) return Fail(name, Expected("a number", bounds), *value);
+  if (!(found >= bounds.least && found <= bounds.most)) return Fail(name, Expected("a number", bounds, *value), *value);
   number = found;
 }
 
@@ -69,7 +76,7 @@ void JsonFields::Whole(const char* name, double& number, bool needed, Bounds bou
   if (value == nullptr) return;
   const double found = value->is_number() ? value->get<double>() : NAN;
   const bool is_whole = found >= bounds.least && found <= bounds.most && found == std::floor(found);
-  if (!is_whole) return Fail(name, Expected("a whole number", bounds), *value);
+  if (!is_whole) return Fail(name, Expected("a whole number", bounds, *value), *value);
   number = found;
 }
 

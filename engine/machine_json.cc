@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -34,6 +35,7 @@ constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kMostNodes = 2 * kMostLinks, kDeepest = 8;
 
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
+constexpr double kSlowestFlops = 1e8, kSlowestMemory = 1e7, kSlowestLink = 1e6;  // slower than any in use
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
 
 // The lower bounds are 1 because a calibration may measure an op that does next to nothing.
@@ -302,12 +304,48 @@ void ReadKernels(JsonFields& fields, Machine& machine) {
   }
 }
 
-void Warn(Machine& machine) {
-  auto warn = [&](const std::string& field, double value, double fastest, const char* unit) {
-    if (value <= fastest) return;
+// Nodes that are no devices and have one link alone lead nowhere: such a name is probably misspelt.
+void WarnOfLinksThatLeadNowhere(Machine& machine) {
+  std::map<std::string, int> links_of;
+  for (const Link& link : machine.links) {
+    ++links_of[link.a];
+    ++links_of[link.b];
+  }
+  std::vector<std::string> others = machine.devices;
+  for (const auto& [node, links] : links_of) {
+    if (links > 1 || node == "host") others.push_back(node);
+  }
+  for (const auto& [node, links] : links_of) {
+    if (absl::c_linear_search(others, node) || node == machine.server) continue;
+    machine.warnings.push_back(
+        absl::StrFormat("links: node \"%s\" is no device and has one link alone, which leads nowhere%s", node,
+                        base::DidYouMean("; ", node, others)));
+  }
+}
+
+// Of several links between two nodes routes take the fastest.
+void WarnOfLinksBesideEachOther(Machine& machine) {
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Link& link : machine.links) {
+    const bool is_one_way = link.duplex == Link::Duplex::kOneWay;
+    const auto pair = is_one_way ? std::pair(link.a, link.b) : std::pair(std::min(link.a, link.b), std::max(link.a, link.b));
+    if (seen.insert(pair).second) continue;
     machine.warnings.push_back(absl::StrFormat(
-        "%s is %.3g %s, faster than any known device (%.0e): is a unit wrong by 1000?", field, value, unit, fastest));
+        "links: there is more than one from %s to %s, of which the fastest alone is used; give one, with the rate of all",
+        link.a, link.b));
+  }
+}
+
+void Warn(Machine& machine) {
+  auto warn = [&](const std::string& field, double value, double slowest, double fastest, const char* unit) {
+    const bool is_slow = value > 0 && value < slowest;
+    if (!is_slow && value <= fastest) return;
+    machine.warnings.push_back(absl::StrFormat("%s is %.3g %s, %s than any known device (%.0e): is a unit wrong by 1000?",
+                                               field, value, unit, is_slow ? "slower" : "faster",
+                                               is_slow ? slowest : fastest));
   };
+  WarnOfLinksThatLeadNowhere(machine);
+  WarnOfLinksBesideEachOther(machine);
   if (machine.ops.empty()) {
     machine.warnings.push_back("there are no ops: every kernel is taken to run at flops_per_sec or memory_bytes_per_sec");
   }
@@ -316,16 +354,17 @@ void Warn(Machine& machine) {
     machine.warnings.push_back(
         "switch_bytes_per_sec is not used: a switch adds where collectives are fastest and there are no copy_engines");
   }
-  warn("flops_per_sec", machine.flops_per_sec.value, kFastestFlops, "flop/s");
-  warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kFastestMemory, "byte/s");
+  warn("flops_per_sec", machine.flops_per_sec.value, kSlowestFlops, kFastestFlops, "flop/s");
+  warn("memory_bytes_per_sec", machine.memory_bytes_per_sec.value, kSlowestMemory, kFastestMemory, "byte/s");
   for (const OpRate& op : machine.ops) {
     const bool flops = op.unit == OpRate::Unit::kFlops;
     for (const OpRate::Point& point : op.points) {
-      warn(absl::StrCat("ops: ", op.op), point.rate, flops ? kFastestFlops : kFastestMemory, flops ? "flop/s" : "byte/s");
+      warn(absl::StrCat("ops: ", op.op), point.rate, /*slowest=*/0, flops ? kFastestFlops : kFastestMemory,
+           flops ? "flop/s" : "byte/s");
     }
   }
   for (const Link& link : machine.links) {
-    warn(absl::StrCat("link ", link.a, " to ", link.b), link.bytes_per_sec.value, kFastestLink, "byte/s");
+    warn(absl::StrCat("link ", link.a, " to ", link.b), link.bytes_per_sec.value, kSlowestLink, kFastestLink, "byte/s");
   }
 }
 

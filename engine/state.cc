@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
@@ -62,7 +63,10 @@ std::string NoSuchTensor(const Program& program, const std::string& name, absl::
   for (const Tensor& tensor : tensors) {
     if (!parameters.contains(tensor.name)) others.push_back(tensor.name);
   }
-  const std::string nearest = base::NearestName(name, others);
+  // "module.conv1.weight" of a wrapper, which is far from "conv1.weight" by letters.
+  const auto prefixed = std::find_if(others.begin(), others.end(),
+                                     [&](const std::string& other) { return absl::EndsWith(other, "." + name); });
+  const std::string nearest = prefixed != others.end() ? *prefixed : base::NearestName(name, others);
   return nearest.empty() ? "no such tensor" : absl::StrFormat("no such tensor; the nearest name is \"%s\"", nearest);
 }
 

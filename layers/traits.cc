@@ -17,7 +17,9 @@ struct Describe {
   LayerTraits operator()(const AvgPool&) const { return {.channels = ChannelUse::kKeeps}; }
   LayerTraits operator()(const Relu&) const { return {.channels = ChannelUse::kKeeps}; }
   LayerTraits operator()(const Gelu&) const { return {.channels = ChannelUse::kKeeps}; }
-  LayerTraits operator()(const BatchNorm& norm) const { return {.samples_per_group = norm.samples_per_group}; }
+  LayerTraits operator()(const BatchNorm& norm) const {
+    return {.samples_per_group = norm.samples_per_group, .normalises_samples = true};
+  }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const {
     return {.role = LayerRole::kLoss, .channels = ChannelUse::kNeedsAll};
   }

@@ -49,8 +49,8 @@ absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& op
   for (const std::vector<double>& numbers : {options.pixels->scale, options.pixels->shift}) {
     const auto wrong = absl::c_find_if_not(numbers, program::FitsF32);
     if (wrong == numbers.end()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrFormat("pixels: expected scales and shifts that f32 holds, found %g", *wrong));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "pixels: expected scales and shifts that f32 holds, of each channel 1 / std and -mean / std, found %g", *wrong));
   }
   const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
   if (options.pixels->scale.size() == channels && options.pixels->shift.size() == channels) return absl::OkStatus();

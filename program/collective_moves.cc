@@ -1,5 +1,6 @@
 #include "program/collective_moves.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace colonnade::program {
@@ -92,6 +93,15 @@ std::vector<BoxMove> MovesOf(const Collective& collective, int members, OperandS
     for (BoxMove& move : moves.Of(target)) all.push_back(std::move(move));
   }
   return all;
+}
+
+void TakeSourcesInTurn(std::vector<BoxMove>& moves, int members) {
+  const auto turn_of = [members](const BoxMove& move) {
+    const int target = move.target.member;
+    const int turn = move.sources.size() == 1 ? (move.sources[0].member - target - 1 + members) % members : 0;
+    return std::pair(target, turn);
+  };
+  std::stable_sort(moves.begin(), moves.end(), [&](const BoxMove& a, const BoxMove& b) { return turn_of(a) < turn_of(b); });
 }
 
 OperandBox WholeOperand(int member, int use, OperandShape shape_of) {

@@ -1,6 +1,7 @@
 #include "tools/network_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -154,8 +155,8 @@ struct TakeField {
   void operator()(bool* value) const { fields.Flag(name, *value); }
   void operator()(program::Shape* value) const {
     fields.Each(name, false, [&](const Read& extent, const std::string& path) {
-      const double number = extent.is_number_integer() ? extent.get<double>() : 0;
-      if (number < 1 || number > kLargestExtent) {
+      const double number = extent.is_number() ? extent.get<double>() : 0;
+      if (number < 1 || number > kLargestExtent || number != std::floor(number)) {
         return fields.Fail(LastOf(path, name), absl::StrFormat("a whole number from 1 to %g", kLargestExtent), extent);
       }
       value->push_back(static_cast<int64_t>(number));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
 constexpr double kNoLimit = 3e38;  // of what kernels compute with in f32
-constexpr double kLargestMoment = 1e6, kLeastDeviation = 1e-30;
+constexpr double kLargestMoment = 1e6, kLeastDeviation = 1e-40;
 
 CLI::Validator BatchNormRule() {
   auto check = [](std::string& text) -> std::string {

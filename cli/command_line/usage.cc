@@ -94,13 +94,15 @@ std::string WithoutMiddle(const std::string& message) {
 }
 
 // Returns what is wrong with words of the command line that nothing takes, of which CLI11 lists all, the last one first.
-std::string Unexpected(absl::string_view listed, const std::vector<std::string>& words) {
+std::string Unexpected(absl::string_view listed, const std::vector<std::string>& words, const CLI::App* command) {
   constexpr size_t kShown = 3;
   const absl::flat_hash_set<absl::string_view> unexpected = absl::StrSplit(listed, ' ');
   std::vector<std::string> in_order;
   for (const std::string& word : words) {
     if (!unexpected.contains(word)) continue;
-    if (absl::StartsWith(word, "-")) return absl::StrCat("unknown flag ", word);
+    if (absl::StartsWith(word, "-")) {
+      return absl::StrCat("unknown flag ", word, command == nullptr ? "" : HowItIsAFile(word, *command));
+    }
     in_order.push_back(word);
   }
   if (in_order.empty()) in_order.push_back(WithoutMiddle(std::string(listed)));  // words with spaces in them
@@ -111,11 +113,11 @@ std::string Unexpected(absl::string_view listed, const std::vector<std::string>&
 }
 
 // What CLI11 says of a value or of the words of the command line, in our words: flag, expected, found.
-std::string InOurWords(const std::string& said, const std::vector<std::string>& words) {
+std::string InOurWords(const std::string& said, const std::vector<std::string>& words, const CLI::App* command) {
   for (const char* unexpected :
        {"The following argument was not expected: ", "The following arguments were not expected: "}) {
     absl::string_view listed = said;
-    if (absl::ConsumePrefix(&listed, unexpected)) return Unexpected(listed, words);
+    if (absl::ConsumePrefix(&listed, unexpected)) return Unexpected(listed, words, command);
   }
   const std::string message = WithoutMiddle(said);
   static constexpr std::pair<const char*, const char*> kWords[] = {
@@ -176,10 +178,10 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
 }
 
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::string message = InOurWords(error.what(), words);
   std::vector<std::string> known;
   const std::vector<std::string> commands = NamesOfCommands(app);
   const CLI::App* const meant = CommandOf(app, words);
+  std::string message = InOurWords(error.what(), words, meant);
   const auto is_command = [&](const std::string& word) {
     return std::find(commands.begin(), commands.end(), word) != commands.end();
   };

@@ -47,8 +47,9 @@ cuda::Graphs GraphsOf(const BackendFlags& flags, bool times_tasks) {
   return flags.cuda_graphs == "on" ? cuda::Graphs::kOn : cuda::Graphs::kAuto;
 }
 
+// Unavailable where there is no GPU; a GPU that is there and cannot be opened is another error.
 absl::Status NoCuda(const absl::Status& why) {
-  return absl::UnavailableError(absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
+  return absl::Status(why.code(), absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
 }
 
 }  // namespace
@@ -82,6 +83,9 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags&
     const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
     if (of_file && !flags.search_algorithms.empty()) return calls.status();
     if (flags.backend == "cuda") return NoCuda(calls.status());
+    if (!absl::IsUnavailable(calls.status())) {
+      Warn(absl::StrCat("no GPU is used, since one that is there cannot be opened: ", calls.status().message()));
+    }
   }
   RETURN_IF_ERROR(CheckFlagsOfCpu(flags));
   return cpu::MakeCpuBackend(

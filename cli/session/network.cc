@@ -89,8 +89,11 @@ absl::Status CheckResidualBranches(const NetworkFlags& flags, models::ModelOptio
                       network.graph.name));
 }
 
-// "; use another --width", where a flag makes the network another than the zoo's.
-std::string FlagsThatShape(const NetworkFlags& flags) {
+// "; use another --width", where a flag makes the network another than the zoo's and may be what is wrong.
+std::string FlagsThatShape(const NetworkFlags& flags, absl::string_view wrong) {
+  if (absl::StrContains(wrong, "auxiliary heads")) return "";
+  if (absl::StrContains(wrong, "expected an image of at least"))
+    return flags.input_size == 0 ? "" : "; use another --input-size";
   std::vector<std::string> names;
   if (flags.width != 1) names.emplace_back("--width");
   if (flags.input_size != 0) names.emplace_back("--input-size");
@@ -145,7 +148,7 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   const std::string advice = images_are_wrong
                                  ? absl::StrFormat(" (built for the images %s of %s)%s%s", program::ToString(*shape),
                                                    samples->name(), ModelsFor(*shape), PadForModel(flags, *shape))
-                                 : FlagsThatShape(flags);
+                                 : FlagsThatShape(flags, network.status().message());
   return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
 }
 
@@ -153,7 +156,6 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) 
   const models::ModelOptions without;
   models::ModelOptions with = without;
   with.auxiliary_heads = true;
-  if (flags.auxiliary_heads == "on") return "";
   const absl::StatusOr<layers::LayerGraph> heads = models::BuildModel(flags.model, with),
                                            none = models::BuildModel(flags.model, without);
   if (!heads.ok() || !none.ok()) return "";  // a file, or a model that has no heads
@@ -161,7 +163,9 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) 
     const bool is_named = absl::c_any_of(node.parameters, [&](const layers::ParameterSpec& parameter) {
       return absl::StrContains(message, absl::StrCat("\"", parameter.name, "\""));
     });
-    if (is_named && !none->Find(node.name).ok()) return "; --auxiliary-heads=on takes weights that have those heads";
+    if (!is_named || none->Find(node.name).ok()) continue;
+    if (flags.auxiliary_heads != "on") return "; --auxiliary-heads=on takes weights that have those heads";
+    if (absl::StrContains(message, "no such tensor")) return "; without --auxiliary-heads weights need no such heads";
   }
   return "";
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "cli/session/learning_rate.h"
+#include "layers/traits.h"
 
 namespace colonnade::cli {
 namespace {
@@ -53,6 +54,17 @@ std::set<std::string> FrozenLayers(const OptimizerFlags& flags, const layers::La
 std::string HeadOf(const layers::LayerGraph& graph) {
   const auto head = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), HasParameters);
   return head == graph.nodes.rend() ? "" : head->name;
+}
+
+std::set<std::string> HeadsOf(const layers::LayerGraph& graph) {
+  std::set<std::string> heads;
+  for (const layers::LayerNode& loss : graph.nodes) {
+    if (!layers::IsLoss(loss.layer)) continue;
+    const layers::LayerNode* node = &loss;
+    while (!HasParameters(*node) && !node->inputs.empty()) node = &graph.node(node->inputs[0]);
+    if (HasParameters(*node)) heads.insert(node->name);
+  }
+  return heads;
 }
 
 absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {

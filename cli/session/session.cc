@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cli/command_line/errors.h"
 #include "cli/output/progress.h"
@@ -300,7 +302,35 @@ void PrintSession(const Flags& flags, const Session& session, const std::string&
   Say(absl::StrFormat("plan %s: %d x %d (replicas x columns), %s, overlap %s; %s", session.plan.name, ReplicasOf(mesh),
                       ColumnsOf(mesh), partition::Name(session.plan.reduction), session.plan.overlap ? "on" : "off",
                       devices));
-  for (const std::string& note : session.plan.notes) Say(absl::StrCat("note: ", note));
+  SayNotes(session.plan);
+}
+
+void SayNotes(const partition::Plan& plan) {
+  constexpr absl::string_view kLayer = "layer \"";
+  constexpr size_t kFew = 2;
+  struct Alike {
+    std::string name;  // of the first layer
+    size_t count = 0;
+  };
+  std::map<std::string, Alike> layers;  // by the note behind the layer's name
+  const auto rest_of = [&](absl::string_view note) -> absl::string_view {
+    const size_t end = absl::StartsWith(note, kLayer) ? note.find('"', kLayer.size()) : absl::string_view::npos;
+    return end == absl::string_view::npos ? absl::string_view() : note.substr(end + 1);
+  };
+  for (const std::string& note : plan.notes) {
+    const absl::string_view rest = rest_of(note);
+    Alike& alike = layers[std::string(rest)];
+    if (alike.count++ == 0) alike.name = note.substr(0, note.size() - rest.size());
+  }
+  for (const std::string& note : plan.notes) {
+    const absl::string_view rest = rest_of(note);
+    const Alike& alike = layers.at(std::string(rest));
+    if (rest.empty() || alike.count <= kFew) {
+      Say(absl::StrCat("note: ", note));
+    } else if (absl::StartsWith(note, alike.name)) {
+      Say(absl::StrFormat("note: %d layers such as %s%s", alike.count, alike.name, rest));
+    }
+  }
 }
 
 int64_t ColumnsOf(const partition::Mesh& mesh) {

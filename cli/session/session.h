@@ -72,6 +72,9 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
                          int backends = 1, const HostUse& beside = {});
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).
+// Says on stderr what is to be known of a plan; what is true of many layers, once.
+void SayNotes(const partition::Plan& plan);
+
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
 
 int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none

@@ -1,6 +1,7 @@
 #include "cli/training/train_setup.h"
 
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "data/no_split.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
+#include "layers/traits.h"
 #include "partition/lower.h"
 
 namespace colonnade::cli {
@@ -33,13 +35,14 @@ absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSe
   return Samples();
 }
 
-// Returns the names of the parameters that the last layer with parameters has.
+// Returns the names of the parameters that make the logits, those of auxiliary heads, too.
 std::set<std::string> ParametersOfHead(const TrainSetup& run) {
-  std::set<std::string> head;
+  const std::set<std::string> heads = HeadsOf(run.session.graph);
+  std::set<std::string> names;
   for (const program::Parameter& p : run.train_program.parameters) {
-    if (p.layer == HeadOf(run.session.graph)) head.insert(p.name);
+    if (heads.contains(p.layer)) names.insert(p.name);
   }
-  return head;
+  return names;
 }
 
 // Gives the head of weights for other classes the values that it has been initialised with, which are copied to `initial`.
@@ -83,6 +86,22 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
 void PrintAllSkipped(const Streams& streams) {
   PrintSkipped(*streams.train, *streams.train_samples);
   if (streams.test != nullptr) PrintSkipped(*streams.test, *streams.test_samples);
+}
+
+void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {
+  std::vector<std::string> layers;
+  for (const layers::LayerNode& node : graph.nodes) {
+    const layers::LayerTraits traits = layers::TraitsOf(node.layer);
+    if (!traits.normalises_samples) continue;
+    const int64_t samples = traits.samples_per_group > 0 ? traits.samples_per_group : batch;
+    if (samples * program::ElementCount(node.sample_shape) / node.sample_shape[0] == 1) layers.push_back(node.name);
+  }
+  if (layers.empty()) return;
+  const std::string others = layers.size() == 1 ? "" : absl::StrFormat(" and %d more", layers.size() - 1);
+  Warn(absl::StrFormat(
+      "layer \"%s\"%s: a batch normalisation over one value of each channel makes constants of what it reads; "
+      "use a larger --batch, larger groups (--batch-norm=ghost:N), or larger images",
+      layers[0], others));
 }
 
 absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {

@@ -7,6 +7,7 @@
 #include <cudnn.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cuda/driver/descriptor.h"
 #include "cuda/driver/matrix_products.h"
@@ -16,7 +17,7 @@ namespace colonnade::cuda {
 
 inline absl::Status CheckCall(cudaError_t error, const char* call) {
   if (error != cudaSuccess) (void)cudaGetLastError();  // or the next launch of a kernel would return it again
-  return StatusOf(FailureOfCuda(error), call, cudaGetErrorString(error));
+  return StatusOf(FailureOfCuda(error), call, absl::StrCat(cudaGetErrorString(error), HintOfCuda(error)));
 }
 inline absl::Status CheckCall(cudnnStatus_t status, const char* call) { return CheckCudnn(status, call); }
 inline absl::Status CheckCall(cublasStatus_t status, const char* call) { return CheckCublas(status, call); }

@@ -29,6 +29,7 @@ namespace colonnade::cuda {
 namespace {
 
 // status.cc states the libraries' numbers without their headers.
+static_assert(cudaErrorStreamCaptureUnsupported == 900 && cudaErrorStreamCaptureWrongThread == 908);
 static_assert(cudaErrorMemoryAllocation == 2 && cudaErrorInsufficientDriver == 35 && cudaErrorNoDevice == 100 &&
               cudaErrorNoKernelImageForDevice == 209 && cudaErrorNotSupported == 801);
 static_assert(CUDNN_STATUS_NOT_INITIALIZED == 1001 && CUDNN_STATUS_BAD_PARAM == 2000 && CUDNN_STATUS_NOT_SUPPORTED == 3000 &&
@@ -39,6 +40,7 @@ static_assert(CUBLAS_STATUS_ALLOC_FAILED == 3 && CUBLAS_STATUS_INVALID_VALUE == 
 constexpr size_t kLeastCudnn = 90800;  // cmake/cuda.cmake
 
 constexpr absl::Duration kMostStepWait = absl::Minutes(10), kPollEvery = absl::Microseconds(20);
+constexpr int kTurnsBetweenGpus = 1000;
 
 class CudaCalls : public Calls {
  public:
@@ -139,10 +141,12 @@ class CudaCalls : public Calls {
   }
   void FreeHost(void* host) override { cudaFreeHost(host); }
 
-  absl::StatusOr<Stream> MakeStream(int gpu) override {
+  absl::StatusOr<Stream> MakeStream(int gpu, bool goes_first) override {
     cudaStream_t stream = nullptr;
+    int last = 0, first = 0;
     COLONNADE_CHECK(cudaSetDevice(gpu));
-    COLONNADE_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    COLONNADE_CHECK(cudaDeviceGetStreamPriorityRange(&last, &first));
+    COLONNADE_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, goes_first ? first : last));
     return Stream{gpu, stream};
   }
   absl::StatusOr<Event> MakeEvent(int gpu, bool timed) override {
@@ -206,7 +210,9 @@ class CudaCalls : public Calls {
       return absl::OkStatus();
     }
     // A rank that waits for a lost one would let the event wait for ever.
+    int turns = 0;
     for (const absl::Time last = base::SteadyNow() + kMostStepWait;;) {
+      if (++turns % kTurnsBetweenGpus == 0) RETURN_IF_ERROR(CheckGpus());
       const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
       if (state != cudaErrorNotReady) return CheckCall(state, "cudaEventQuery");
       (void)cudaGetLastError();
@@ -233,6 +239,19 @@ class CudaCalls : public Calls {
   }
 
  private:
+  // A fault of one GPU lets the collectives of the others wait for it.
+  absl::Status CheckGpus() {
+    for (size_t g = 0; g < gpus_.size(); ++g) {
+      COLONNADE_CHECK(cudaSetDevice(static_cast<int>(g)));
+      const cudaError_t state = cudaStreamQuery(nullptr);
+      if (state == cudaSuccess || state == cudaErrorNotReady) continue;
+      communicators_.Abort();
+      const absl::Status fault = CheckCall(state, "cudaStreamQuery");
+      return absl::Status(fault.code(), absl::StrCat("GPU ", g, ": ", fault.message()));
+    }
+    (void)cudaGetLastError();
+    return absl::OkStatus();
+  }
   struct Gpu {
     std::string name;
     int64_t memory_bytes = 0;

@@ -85,7 +85,7 @@ class EngineTimer {
                                                        type_of(Direction::kBackwardWeights)));
     ASSIGN_OR_RETURN(timer->y_, Scratch::MakeFull(c.n * c.k * c.p * c.q, type_of(Direction::kForward)));
     ASSIGN_OR_RETURN(timer->bias_, Scratch::MakeFull(c.k, c.dtype));
-    ASSIGN_OR_RETURN(timer->stream_, calls.MakeStream(gpu));
+    ASSIGN_OR_RETURN(timer->stream_, calls.MakeStream(gpu, /*goes_first=*/false));
     ASSIGN_OR_RETURN(timer->begin_, calls.MakeEvent(gpu, /*timed=*/true));
     ASSIGN_OR_RETURN(timer->end_, calls.MakeEvent(gpu, /*timed=*/true));
     return timer;

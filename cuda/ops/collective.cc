@@ -134,6 +134,7 @@ absl::Status AddAllReduce(Meeting& meeting) {
     }
   }
   RETURN_IF_ERROR(meeting.AddPhase(sums));
+  program::TakeSourcesInTurn(copies, meeting.size());
   return meeting.AddPhase(copies);
 }
 
@@ -158,7 +159,9 @@ absl::StatusOr<std::vector<MemberCalls>> PrepareCollective(absl::Span<const Task
   if (collective.kind == CollectiveKind::kAllReduce) {
     RETURN_IF_ERROR(AddAllReduce(meeting));
   } else {
-    RETURN_IF_ERROR(meeting.AddPhase(program::MovesOf(collective, meeting.size(), meeting.shapes())));
+    std::vector<BoxMove> moves = program::MovesOf(collective, meeting.size(), meeting.shapes());
+    program::TakeSourcesInTurn(moves, meeting.size());
+    RETURN_IF_ERROR(meeting.AddPhase(moves));
   }
   return meeting.Finish();
 }

@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using BatchNormFlags = Command;
 
@@ -42,6 +43,23 @@ TEST_F(BatchNormFlags, GroupsThatDoNotDivideTheBatchAre2WithTheNearestBatches) {
               {"layer \"bn1\": a global batch of 24 is not cut into groups of 5 samples; nearest that work: 20 or 25"});
   ExpectError(absl::StrCat(kTrainResnet, "--batch-norm=ghost:32"), 2,
               {"a global batch of 24 is not cut into groups of 32 samples; nearest that work: 32"});
+}
+
+// Images of 8 x 8 are 1 x 1 behind three halvings and one of the window.
+TEST_F(BatchNormFlags, OverOneValueOfEachChannelIsWarnedOf) {
+  const std::string train = "train --model=resnet18 --width=0.0625 --data=synthetic --input-size=32 --classes=4 --steps=1 ";
+  constexpr char kWarning[] = "over one value of each channel makes constants of what it reads";
+  EXPECT_THAT(Run(train + "--batch=1").err, HasSubstr(kWarning));
+  EXPECT_THAT(Run(train + "--batch=2 --batch-norm=ghost:1").err, HasSubstr(kWarning));
+  EXPECT_THAT(Run(train + "--batch=2").err, Not(HasSubstr(kWarning)));
+}
+
+TEST_F(BatchNormFlags, NotesThatHoldForManyLayersAreSaidOnce) {
+  const Result r = Run("program --summary --model=resnet20 --plan=data --devices=4 --batch=8 --batch-norm=ghost:4");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err,
+              ContainsRegex("note: [0-9]+ layers such as layer \".*\" on axis \"data\": strategy batch over 4 positions"));
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
 }
 
 TEST_F(BatchNormFlags, GroupsReachTheProgramAndTheGlobalBatchIsOne) {

@@ -167,7 +167,7 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   Write("wrong.toml", "steps = \"1_0\"\n");
   ExpectError(absl::StrCat("train --model=lenet --config=", In("wrong.toml")), 65,
               {absl::StrCat(In("wrong.toml"), ": line 1: --steps: expected a whole number"), "1_0"});
-  ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-30", "found \"0\""});
+  ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-40", "found \"0\""});
   ExpectError("train --model=two_column --data=digits --devices=1 --plan=hybrid", 2,
               {"found 2 columns on 1 device; set --devices"});
 }
@@ -294,7 +294,7 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError(absl::StrCat(kTrain, "--weight-decay=inf"), 2, {"--weight-decay"});
   ExpectError(absl::StrCat(kTrain, "--mean=nan"), 2, {"--mean"});
   ExpectError(absl::StrCat(kTrain, "--mean=0.1,0.2"), 2, {"mean", "1 channels", "found 2"});
-  ExpectError(absl::StrCat(kTrain, "--std=0"), 2, {"--std", "from 1e-30"});
+  ExpectError(absl::StrCat(kTrain, "--std=0"), 2, {"--std", "from 1e-40"});
   ExpectError("train --model=two_column --data=digits --width=nan", 2, {"--width", "found \"nan\""});
   ExpectError(absl::StrCat(kTrain, "--classes=5"), 2, {"5 classes", "--classes=10"});
   ExpectError(absl::StrCat(kTrain, "--plan=data --devices=4 --columns=2"), 2, {"--columns", "expected 1", "found 2"});

@@ -69,12 +69,23 @@ TEST_F(Command, ANetworkWithHeadsIsTestedAsItIsEvaluated) {
         absl::StrCat(command, without, "--init=", In("w.safetensors")), 65,
         {"\"head1.conv.weight\"", "has no such parameter; --auxiliary-heads=on takes weights that have those heads"});
   }
+  // For other classes the last layers of the heads are begun anew, too.
+  const std::string five = absl::StrReplaceAll(network, {{"--classes=10", "--classes=5"}});
+  const std::string tune = absl::StrCat("train", five, "--steps=1 --init=", In("w.safetensors"));
+  EXPECT_EQ(Run(tune + " --replace-head").code, 0);
+  ExpectError(tune, 65, {"head1.", "; --replace-head begins with a new last layer"});
+  Run(absl::StrCat("train", without, "--steps=1 --save=", In("headless")));
+  ExpectError(absl::StrCat("train", network, "--steps=1 --init=", In("headless")), 65,
+              {"found no such tensor", "; without --auxiliary-heads weights need no such heads"});
 }
 
 TEST_F(Command, HeadsOfANetworkWithoutAndSmoothingBeyond0To1Are2) {
-  ExpectError("models resnet18 --auxiliary-heads=on", 2,
-              {"resnet18 has no auxiliary heads; googlenet and googlenet_bn have"});
-  ExpectError("models googlenet --auxiliary-heads=on --input-size=64", 2, {"\"head1.pool\"", "5x5"});
+  const Result none = Run("models resnet18 --auxiliary-heads=on --width=0.5");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("resnet18 has no auxiliary heads; googlenet and googlenet_bn have\n"))
+      << "no advice on --width";
+  ExpectError("models googlenet --auxiliary-heads=on --input-size=64 --width=0.5", 2,
+              {"\"head1.pool\"", "5x5", "; use another --input-size"});
   for (const char* share : {"1", "-0.1", "nan", "x"}) {
     ExpectError(absl::StrCat("models lenet --label-smoothing=", share), 2, {"--label-smoothing", share});
   }
@@ -228,6 +239,21 @@ TEST_F(Command, ARunGoesOnWithTheSameFileAlone) {
   Write("small.json", absl::StrReplaceAll(kFile, {{"cosine", "constant"}, {"Relu", "Gelu"}}));
   ExpectError(run + " --steps=4", 65, {"expected the run that was saved", "network: "});
   EXPECT_EQ(Run(run + " --steps=4 --allow-change=network").code, 0);
+}
+
+// A file states no width: that of the network is in its layers, which are compared.
+TEST_F(Command, ARunOfTheZooGoesOnWithTheSameNetworkInAFile) {
+  const std::string zoo = " two_column --width=0.25 --json";
+  Write("same.json", Run("models" + zoo).out);
+  const std::string run = absl::StrCat("train --data=digits --checkpoint=", In("run"), " --lr-policy=constant ");
+  ASSERT_EQ(Run(run + "--steps=2 --model=two_column --width=0.25").code, 0);
+  const std::string on = absl::StrCat(run, "--steps=3 --resume --model=", In("same.json"));
+  const Result refused = Run(on);
+  EXPECT_EQ(refused.code, 65);
+  EXPECT_THAT(refused.err, HasSubstr("network: (none) → "));
+  EXPECT_THAT(refused.err, Not(HasSubstr("width")));
+  const Result r = Run(on + " --allow-change=network");
+  EXPECT_EQ(r.code, 0) << r.err;
 }
 
 // What two pages show: each its file, then its commands.

@@ -185,6 +185,7 @@ TEST_F(Predict, AnImageWhoseNameBeginsWithADashStandsBehindTwo) {
   Write("run.toml", "batch = 1\n");
   EXPECT_THAT(in_digits(absl::StrCat("--config=", In("run.toml"), " -- -d.png")).out, StartsWith("-d.png: "));
   EXPECT_THAT(in_digits("-n.png").err, HasSubstr("unknown flag -n.png; --help"));
+  EXPECT_THAT(in_digits("0001.png -d.png").err, HasSubstr("unknown flag -d.png; for the file of that name write ./-d.png"));
   // Behind the two dashes nothing is a flag, whatever it looks like.
   for (const std::string name : {"--config=x.png", "--batch=9.png", "--mean="}) {
     std::filesystem::rename(In("digits/-d.png"), In(absl::StrCat("digits/", name)));

@@ -220,6 +220,16 @@ TEST_F(Table, RowsThatAreLeftOutAreSaid) {
   const Result r = Run("table --batch=6 --draws=0");
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.err, HasSubstr("row 4-data is left out: "));
+  const Result none = Run("table --model=resnt50 --draws=0");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, Not(HasSubstr("left out"))) << "one message for all rows";
+}
+
+TEST_F(Table, AMachineThatTheFileOfRowsNamesIsAFaultOfTheFile) {
+  ASSERT_TRUE(engine::ReplaceFile(In("r.json"), R"({"colonnade_rows": 1, "title": "t", "machine": "nomach", "model": "lenet",
+      "batch": 64, "rows": [{"name": "1", "devices": 1, "plan": "single"}]})")
+                  .ok());
+  ExpectError(absl::StrCat("table --rows=", In("r.json")), 65, {"r.json: machine: unknown machine \"nomach\""});
 }
 
 TEST_F(Table, ARowThatDoesNotFitSaysSo) {

@@ -46,6 +46,18 @@ TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
   }
 }
 
+TEST_F(WeightsFiles, NegativeVariancesAre65) {
+  const std::string network = " --model=resnet20 --width=0.25 --data=digits --batch=8 ";
+  ASSERT_EQ(Run(absl::StrCat("train", network, "--steps=1 --save=", In("w"))).code, 0);
+  std::vector<engine::NamedTensor> tensors = *engine::LoadTensors(In("w"));
+  for (engine::NamedTensor& tensor : tensors) {
+    if (tensor.name == "bn1.running_var") tensor.values[1] = -5;
+  }
+  ASSERT_TRUE(engine::SaveTensors(In("w"), tensors).ok());
+  ExpectError(absl::StrCat("eval", network, "--init=", In("w")), 65,
+              {"tensor \"bn1.running_var\": expected variances of at least 0, found -5 as element 1"});
+}
+
 TEST_F(WeightsFiles, AnIndexOfSeveralFilesIsTakenForOne) {
   ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   const std::vector<engine::NamedTensor> weights = *engine::LoadTensors(In("w.safetensors"));

@@ -57,7 +57,7 @@ class HostCalls : public Calls {
   void Unregister(void*) override {}
   absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
   void FreeHost(void* host) override;
-  absl::StatusOr<Stream> MakeStream(int gpu) override;
+  absl::StatusOr<Stream> MakeStream(int gpu, bool goes_first) override;
   absl::StatusOr<Event> MakeEvent(int gpu, bool timed) override;
   void Destroy(const Stream&) override {}
   void Destroy(int, Event) override { --events_alive_; }

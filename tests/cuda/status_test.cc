@@ -16,6 +16,8 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfCuda(100)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(803)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(209)), StatusCode::kUnimplemented);
+  EXPECT_EQ(CodeOf(FailureOfCuda(900)), StatusCode::kUnimplemented) << "a call that cannot be captured";
+  EXPECT_EQ(CodeOf(FailureOfCuda(908)), StatusCode::kUnimplemented);
   EXPECT_EQ(CodeOf(FailureOfCuda(1)), StatusCode::kInvalidArgument);
   EXPECT_EQ(CodeOf(FailureOfCuda(700)), StatusCode::kInternal);
   EXPECT_EQ(CodeOf(FailureOfCudnn(0)), StatusCode::kOk);
@@ -31,6 +33,12 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfNccl(6)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfNccl(5)), StatusCode::kInvalidArgument);
   EXPECT_EQ(CodeOf(FailureOfNccl(1)), StatusCode::kInternal);
+}
+
+TEST(Status, AFaultOfWorkBeforeSaysSo) {
+  for (int fault : {214, 700, 719})
+    EXPECT_NE(HintOfCuda(fault).find("CUDA_LAUNCH_BLOCKING"), absl::string_view::npos) << fault;
+  for (int other : {1, 2, 801, 900}) EXPECT_EQ(HintOfCuda(other), "") << other;
 }
 
 TEST(Status, MessagesNameCallTaskAndDevice) {

@@ -161,7 +161,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(std::string(MachineFromJson("{").status().message()), HasSubstr("expected JSON"));
   EXPECT_THAT(ErrorOf(R"("steps_in_flight": 1)", R"("steps_in_flight": 1e300)"), HasSubstr("a whole number from 1 to 16"));
   EXPECT_THAT(ErrorOf(R"([1000, 1e-4])", "[0, 1e-4]"),
-              HasSubstr("expected a pair [bytes above 0, seconds from 1e-12 to 100000], found a list"));
+              HasSubstr("expected a pair [bytes above 0, seconds from 1e-12 to 100000], found [0,0.0001]"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
               HasSubstr("expected plain JSON, found lists or objects nested deeper than 8 at line 3, column 26"));
@@ -465,6 +465,33 @@ TEST(MachineFromJson, WhatIsFasterThanAnyDeviceIsWarnedOf) {
   ASSERT_EQ(machine->warnings.size(), 3u);
   EXPECT_THAT(machine->warnings[0], HasSubstr("memory_bytes_per_sec is 2e+14 byte/s, faster than any known device"));
   EXPECT_THAT(machine->warnings[1], HasSubstr("unit wrong by 1000?"));
+}
+
+TEST(MachineFromJson, WhatIsSlowerThanAnyDeviceIsWarnedOf) {
+  const absl::StatusOr<Machine> machine = MachineFromJson(absl::StrReplaceAll(Good(), {{"6e9", "6e5"}, {"2e11", "2e6"}}));
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  ASSERT_EQ(machine->warnings.size(), 3u);
+  EXPECT_THAT(machine->warnings[0], HasSubstr("memory_bytes_per_sec is 2e+06 byte/s, slower than any known device (1e+07)"));
+}
+
+TEST(MachineFromJson, ALinkToWhatIsProbablyMisspeltIsWarnedOf) {
+  const std::string more =
+      R"({"a": "bvs", "b": "d1", "bytes_per_sec": {"value": 1e9, "from": "spec"}}, {"a": "bus", "b": "d1")";
+  const absl::StatusOr<Machine> machine =
+      MachineFromJson(absl::StrReplaceAll(Good(), {{R"({"a": "bus", "b": "d1")", more}}));
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_THAT(machine->warnings,
+              ElementsAre(HasSubstr(
+                  "node \"bvs\" is no device and has one link alone, which leads nowhere; did you mean \"bus\"?")));
+}
+
+TEST(MachineFromJson, LinksBesideEachOtherAreWarnedOf) {
+  const std::string more =
+      R"({"a": "d1", "b": "bus", "bytes_per_sec": {"value": 1e9, "from": "spec"}}, {"a": "bus", "b": "d1")";
+  const absl::StatusOr<Machine> machine =
+      MachineFromJson(absl::StrReplaceAll(Good(), {{R"({"a": "bus", "b": "d1")", more}}));
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_THAT(machine->warnings, ElementsAre(HasSubstr("links: there is more than one from bus to d1")));
 }
 
 TEST(Names, OfOpsAndTransfersStandOnThePage) {

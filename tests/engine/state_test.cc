@@ -228,6 +228,10 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   EXPECT_EQ(WriteTensors(other.loaded, tensors).message(),
             "tensor \"mean\": expected shape [4], found no such tensor; the nearest name is \"meen\"");
 
+  tensors[1].name = "a.wrapper.of.it.mean";
+  EXPECT_THAT(std::string(WriteTensors(other.loaded, tensors).message()),
+              HasSubstr("found no such tensor; the nearest name is \"a.wrapper.of.it.mean\""));
+
   // What is another parameter was not meant.
   other.program.parameters[1].name = tensors[1].name = "conv1.weight";
   other.program.parameters[2].name = "conv2.weight";

@@ -192,6 +192,9 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
       ErrorOf("\"Relu\"", "\"ReLU\""),
       StartsWith("layers[2] \"relu1\".type: unknown name \"ReLU\", did you mean \"Relu\"?; expected one of Input, "));
   EXPECT_EQ(ErrorOf("\"name\": \"conv1\", ", ""), "layers[1].name: missing");
+  EXPECT_TRUE(NetworkFromJson(absl::StrReplaceAll(kSmall, {{"[1, 8, 8]", "[1, 8.0, 8]"}})).ok()) << "as scripts write it";
+  EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8.5, 8]"),
+              HasSubstr("sample_shape[1]: expected a whole number from 1 to 1e+09, found 8.5"));
   EXPECT_EQ(ErrorOf("[1, 8, 8]", "[1, 0, 8]"),
             "layers[0] \"images\".sample_shape[1]: expected a whole number from 1 to 1e+09, found 0");
   EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8]"),
