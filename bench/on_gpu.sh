@@ -5,7 +5,7 @@
 #   bench/on_gpu.sh PROGRAMS OUT [PART …]     parts: tests memcheck verify speed accuracy transfers profile activity; all without
 #
 # Writes OUT/PART.txt and prints a line for each run: its exit status, seconds, what was run; OUT/PART.?????? is of one that runs.
-# DTYPES, if set, are some of "fp32 tf32 bf16": `verify`, `speed` and `accuracy` take many minutes in all three, where a GPU is lent
+# DTYPES, if set, are some of "fp32 tf32 bf16": `verify`, `speed`, `accuracy` and `activity` (which has none of fp32) take many minutes in all three, where a GPU is lent
 # for ten. PEER, if set, is a command that times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50,
 # and should print one line. `activity` writes OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time,
 # kernels, memory. IMAGES, if set, is a data set of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too.
@@ -39,7 +39,7 @@ memcheck=$here/memcheck.sh  # in a pack; else in the source
 [ -x "$memcheck" ] || memcheck=$here/../tests/gpu/memcheck.sh
 
 one_gpu=("$colonnade" bench plans --backend=cuda --batch=256 --devices=1 --machine=hgx-h100)
-gpus=$("$colonnade" info --json | grep -o '"compute_capability"' | wc -l)  # those that are not hidden
+gpus=$(timeout -k 15 60 "$colonnade" info --json | grep -o '"compute_capability"' | wc -l)  # those that are not hidden
 
 failed=0
 # run PART SECONDS COMMAND …
@@ -92,7 +92,7 @@ for part in "${parts[@]}"; do
         shards+=($!)
       done
       for shard in "${shards[@]}"; do wait "$shard" || failed=1; done ;;
-    memcheck) run memcheck 570 "$memcheck" "$gpu_test" 140 ;;
+    memcheck) run memcheck 570 "$memcheck" "$gpu_test" 130 ;;
     verify)
       for dtype in $DTYPES; do
         for model in alexnet2012 alexnet; do

@@ -249,11 +249,13 @@ void WarnOfWhatIsNotSimulated(const BackendFlags& flags, const tools::RowTable& 
 absl::StatusOr<Table> MakeTable(Flags flags) {
   ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
   WarnOfWhatIsNotSimulated(flags, about);
+  const bool is_of_file = flags.machine.empty() && !about.machine.empty() && !flags.rows.empty();
   if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
-  const bool is_of_file = !flags.rows.empty() && flags.machine == about.machine;
   absl::StatusOr<engine::Machine> opened = OpenMachineOfRows(flags, about);
   if (!opened.ok() && is_of_file) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s: machine: %s", flags.rows, opened.status().message()));
+    const bool is_unknown = absl::IsFailedPrecondition(opened.status());  // its name, which the file has
+    return absl::Status(is_unknown ? absl::StatusCode::kInvalidArgument : opened.status().code(),
+                        absl::StrFormat("%s: machine: %s", flags.rows, opened.status().message()));
   }
   ASSIGN_OR_RETURN(engine::Machine machine, std::move(opened));
   if (flags.rows.empty()) ForgetTimesOfOthers(flags, machine, about);

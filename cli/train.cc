@@ -307,8 +307,8 @@ class Training {
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
     NoteFewerClasses(flags_, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
-    if (const int64_t warm_up = course_.learning_rate.warm_up; warm_up > 0 && warm_up >= course_.steps) {
-      Say(absl::StrFormat("note: --warm-up=%d is no shorter than the run of %d steps, whose rate stays below --lr", warm_up,
+    if (const int64_t warm_up = course_.learning_rate.warm_up; warm_up > course_.steps) {
+      Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %d steps, whose rate stays below --lr", warm_up,
                           course_.steps));
     }
     if (!checkpointing_->resumed()) return;

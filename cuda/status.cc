@@ -12,9 +12,11 @@ Failure FailureOfCuda(int error) {
     case 2:  // cudaErrorMemoryAllocation
       return Failure::kNoMemory;
     case 3:    // cudaErrorInitializationError
+    case 34:   // cudaErrorStubLibrary
     case 35:   // cudaErrorInsufficientDriver
     case 46:   // cudaErrorDevicesUnavailable
     case 100:  // cudaErrorNoDevice
+    case 802:  // cudaErrorSystemNotReady
     case 803:  // cudaErrorSystemDriverMismatch
     case 804:  // cudaErrorCompatNotSupportedOnDevice
       return Failure::kNoDevice;
@@ -41,8 +43,8 @@ Failure FailureOfCuda(int error) {
 }
 
 absl::string_view HintOfCuda(int cuda_error) {
-  const bool is_of_work_before = cuda_error == 214 || cuda_error == 700 || cuda_error == 702 ||
-                                 (cuda_error >= 710 && cuda_error <= 719);  // ECC, addresses, time, asserts, launches
+  const bool is_of_work_before = cuda_error == 214 || cuda_error == 700 || cuda_error == 702 || cuda_error == 710 ||
+                                 (cuda_error >= 714 && cuda_error <= 719);  // ECC, addresses, time, asserts, launches
   return is_of_work_before
              ? "; work that was enqueued before did it: --cuda-graphs=off and CUDA_LAUNCH_BLOCKING=1 tell which"
              : "";

@@ -9,10 +9,12 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
@@ -35,8 +37,9 @@ constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kMostNodes = 2 * kMostLinks, kDeepest = 8;
 
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
-constexpr double kSlowestFlops = 1e8, kSlowestMemory = 1e7, kSlowestLink = 1e6;  // slower than any in use
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
+// Slower than any in use.
+constexpr double kSlowestFlops = 1e8, kSlowestMemory = 1e7, kSlowestLink = 1e6;
 
 // The lower bounds are 1 because a calibration may measure an op that does next to nothing.
 constexpr Bounds kOpFlopRates{1, kFlopRates.most, "flop/s"};
@@ -304,39 +307,54 @@ void ReadKernels(JsonFields& fields, Machine& machine) {
   }
 }
 
-// Nodes that are no devices and have one link alone lead nowhere: such a name is probably misspelt.
-void WarnOfLinksThatLeadNowhere(Machine& machine) {
-  std::map<std::string, int> links_of;
+// Ends of single links that are no devices and have no other link: such a name is probably misspelt. Links for many make
+// nodes of one link wherever a count leaves a rest.
+void WarnOfLinksThatLeadNowhere(const std::vector<LinkLine>& lines, Machine& machine) {
+  constexpr size_t kLongestName = 64;  // for which the nearest is looked for
+  if (machine.devices.size() < 2) return;
+  absl::flat_hash_set<absl::string_view> known(machine.devices.begin(), machine.devices.end());
+  known.insert("host");
+  known.insert(machine.server);
+  absl::flat_hash_map<absl::string_view, int> links_of;
   for (const Link& link : machine.links) {
-    ++links_of[link.a];
-    ++links_of[link.b];
+    for (absl::string_view end : {absl::string_view(link.a), absl::string_view(link.b)}) {
+      if (++links_of[end] > 1) known.insert(end);
+    }
   }
-  std::vector<std::string> others = machine.devices;
-  for (const auto& [node, links] : links_of) {
-    if (links > 1 || node == "host") others.push_back(node);
+  std::vector<std::string> stray;
+  for (const LinkLine& line : lines) {
+    for (const std::string& end : {line.link.a, line.link.b}) {
+      if (line.each == 0 && !known.contains(end)) stray.push_back(end);
+    }
   }
-  for (const auto& [node, links] : links_of) {
-    if (absl::c_linear_search(others, node) || node == machine.server) continue;
-    machine.warnings.push_back(
-        absl::StrFormat("links: node \"%s\" is no device and has one link alone, which leads nowhere%s", node,
-                        base::DidYouMean("; ", node, others)));
-  }
+  if (stray.empty()) return;
+  const bool is_short = stray[0].size() <= kLongestName;
+  std::vector<std::string> names(known.begin(), known.end());
+  std::sort(names.begin(), names.end());
+  machine.warnings.push_back(
+      absl::StrFormat("links: node \"%s\"%s is no device and has one link alone, which leads nowhere%s", stray[0],
+                      stray.size() == 1 ? "" : absl::StrFormat(", as %d more,", stray.size() - 1),
+                      is_short ? base::DidYouMean("; ", stray[0], names) : ""));
 }
 
 // Of several links between two nodes routes take the fastest.
 void WarnOfLinksBesideEachOther(Machine& machine) {
-  std::set<std::pair<std::string, std::string>> seen;
+  std::set<std::pair<std::string, std::string>> seen;  // from, to
+  const Link* first = nullptr;
+  int count = 0;
   for (const Link& link : machine.links) {
-    const bool is_one_way = link.duplex == Link::Duplex::kOneWay;
-    const auto pair = is_one_way ? std::pair(link.a, link.b) : std::pair(std::min(link.a, link.b), std::max(link.a, link.b));
-    if (seen.insert(pair).second) continue;
-    machine.warnings.push_back(absl::StrFormat(
-        "links: there is more than one from %s to %s, of which the fastest alone is used; give one, with the rate of all",
-        link.a, link.b));
+    bool is_new = seen.emplace(link.a, link.b).second;
+    if (link.duplex != Link::Duplex::kOneWay) is_new = seen.emplace(link.b, link.a).second && is_new;
+    if (is_new) continue;
+    if (count++ == 0) first = &link;
   }
+  if (count == 0) return;
+  machine.warnings.push_back(absl::StrFormat(
+      "links: there is more than one from %s to %s%s, of which the fastest alone is used; give one, with the rate of all",
+      first->a, first->b, count == 1 ? "" : absl::StrFormat(", and %d more such", count - 1)));
 }
 
-void Warn(Machine& machine) {
+void Warn(const std::vector<LinkLine>& lines, Machine& machine) {
   auto warn = [&](const std::string& field, double value, double slowest, double fastest, const char* unit) {
     const bool is_slow = value > 0 && value < slowest;
     if (!is_slow && value <= fastest) return;
@@ -344,7 +362,7 @@ void Warn(Machine& machine) {
                                                field, value, unit, is_slow ? "slower" : "faster",
                                                is_slow ? slowest : fastest));
   };
-  WarnOfLinksThatLeadNowhere(machine);
+  WarnOfLinksThatLeadNowhere(lines, machine);
   WarnOfLinksBesideEachOther(machine);
   if (machine.ops.empty()) {
     machine.warnings.push_back("there are no ops: every kernel is taken to run at flops_per_sec or memory_bytes_per_sec");
@@ -553,7 +571,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Finish();
   if (!status.ok()) return status;
   RETURN_IF_ERROR(Validate(machine));
-  Warn(machine);
+  Warn(lines, machine);
   return machine;
 }
 

@@ -47,9 +47,11 @@ cuda::Graphs GraphsOf(const BackendFlags& flags, bool times_tasks) {
   return flags.cuda_graphs == "on" ? cuda::Graphs::kOn : cuda::Graphs::kAuto;
 }
 
-// Unavailable where there is no GPU; a GPU that is there and cannot be opened is another error.
+// Unavailable where there is none that can be used; a GPU that fails while it is opened is another error.
 absl::Status NoCuda(const absl::Status& why) {
-  return absl::Status(why.code(), absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
+  // No file and no flag is at fault.
+  const absl::StatusCode code = absl::IsInvalidArgument(why) ? absl::StatusCode::kInternal : why.code();
+  return absl::Status(code, absl::StrCat("--backend=cuda: ", why.message(), "; use --backend=cpu"));
 }
 
 }  // namespace
@@ -83,7 +85,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags&
     const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
     if (of_file && !flags.search_algorithms.empty()) return calls.status();
     if (flags.backend == "cuda") return NoCuda(calls.status());
-    if (!absl::IsUnavailable(calls.status())) {
+    static bool said = false;
+    if (!absl::IsUnavailable(calls.status()) && !std::exchange(said, true)) {
       Warn(absl::StrCat("no GPU is used, since one that is there cannot be opened: ", calls.status().message()));
     }
   }

@@ -57,10 +57,10 @@ std::string HeadOf(const layers::LayerGraph& graph) {
 }
 
 std::set<std::string> HeadsOf(const layers::LayerGraph& graph) {
-  std::set<std::string> heads;
-  for (const layers::LayerNode& loss : graph.nodes) {
-    if (!layers::IsLoss(loss.layer)) continue;
-    const layers::LayerNode* node = &loss;
+  std::set<std::string> heads = {HeadOf(graph)};
+  for (size_t i = 0; i + 1 < graph.nodes.size(); ++i) {
+    const layers::LayerNode* node = &graph.nodes[i];
+    if (!layers::IsLoss(node->layer)) continue;
     while (!HasParameters(*node) && !node->inputs.empty()) node = &graph.node(node->inputs[0]);
     if (HasParameters(*node)) heads.insert(node->name);
   }
@@ -93,9 +93,10 @@ absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
                         pattern, base::DidYouMean("; ", pattern, layers)));
   }
-  if (flags.replace_head && FrozenLayers(flags, graph).contains(HeadOf(graph))) {
+  for (const std::string& head : flags.replace_head ? HeadsOf(graph) : std::set<std::string>()) {
+    if (!FrozenLayers(flags, graph).contains(head)) continue;
     return absl::FailedPreconditionError(
-        absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", HeadOf(graph)));
+        absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", head));
   }
   if (layers.empty() || FrozenLayers(flags, graph).size() < layers.size()) return absl::OkStatus();
   return absl::FailedPreconditionError("--freeze: expected a layer that is left to train, found none");

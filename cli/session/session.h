@@ -70,11 +70,10 @@ struct HostUse {
 // and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
 absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
                          int backends = 1, const HostUse& beside = {});
-// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
-// (Backend::name).
 // Says on stderr what is to be known of a plan; what is true of many layers, once.
 void SayNotes(const partition::Plan& plan);
-
+// The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
+// (Backend::name).
 void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
 
 int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none

@@ -197,7 +197,7 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     fields.push_back(field);
     const bool is_allowed = absl::c_linear_search(flags_.allow_change, field);
     // What a file calls its network says nothing of its layers, and another name may be of the same ones.
-    const bool is_name = field == "model" && (is_allowed || (before.contains("network") && now.contains("network")));
+    const bool is_name = field == "model" && (is_allowed || before.contains("network") || now.contains("network"));
     const bool changes_state = !is_name && ChangesState(field, was, current);
     is_other_state = is_other_state || changes_state;
     if (!is_allowed || changes_state) differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));

@@ -41,10 +41,9 @@ struct TrainSetup {
 
 // Makes all but the session, with new parameters.
 absl::Status Prepare(const Flags& flags, TrainSetup& run);
-// Applies --init and --replace-head, if they are given.
 // Warns where a batch normalisation has one value of each channel to normalise, which makes a constant of it.
 void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch);
-
+// Applies --init and --replace-head, if they are given.
 absl::Status InitializeFrom(const Flags& flags, TrainSetup& run);
 
 }  // namespace colonnade::cli

@@ -242,8 +242,8 @@ class CudaCalls : public Calls {
   // A fault of one GPU lets the collectives of the others wait for it.
   absl::Status CheckGpus() {
     for (size_t g = 0; g < gpus_.size(); ++g) {
-      COLONNADE_CHECK(cudaSetDevice(static_cast<int>(g)));
-      const cudaError_t state = cudaStreamQuery(nullptr);
+      cudaError_t state = cudaSetDevice(static_cast<int>(g));
+      if (state == cudaSuccess) state = cudaStreamQuery(nullptr);
       if (state == cudaSuccess || state == cudaErrorNotReady) continue;
       communicators_.Abort();
       const absl::Status fault = CheckCall(state, "cudaStreamQuery");

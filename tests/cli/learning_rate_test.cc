@@ -126,9 +126,9 @@ TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
   ExpectError(Train("--lr-policy=onecycle --warm-up=2"), 2, {"--warm-up", "onecycle"});
   ExpectError(Train("--lr-policy=cosine --warm-up=8"), 2, {"--warm-up: expected fewer steps than the run's 8, found 8"});
   EXPECT_EQ(Run(Train("--lr-policy=cosine --warm-up=7")).code, 0);
-  constexpr char kNote[] = "note: --warm-up=8 is no shorter than the run of 8 steps";
-  EXPECT_THAT(Run(Train("--lr-policy=step:4,0.1 --warm-up=8")).err, HasSubstr(kNote));
-  EXPECT_THAT(Run(Train("--lr-policy=step:4,0.1 --warm-up=7")).err, Not(HasSubstr("note: --warm-up")));
+  constexpr char kNote[] = "note: --warm-up=9 is longer than the run of 8 steps";
+  EXPECT_THAT(Run(Train("--lr-policy=step:4,0.1 --warm-up=9")).err, HasSubstr(kNote));
+  EXPECT_THAT(Run(Train("--lr-policy=step:4,0.1 --warm-up=8")).err, Not(HasSubstr("note: --warm-up")));
 }
 
 // A run that is cut in two has the rates of the whole: the policy is over all steps.

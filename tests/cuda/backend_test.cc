@@ -74,6 +74,17 @@ TEST(CudaBackend, TakesWhatMemoryOfSaysAndGivesItBack) {
 }
 
 // Its calls see that nothing is left when the last executor goes.
+// Copies of parameters whose gradients are not reduced would drift apart.
+TEST(CudaBackend, DevicesOnUnlikeGpusAreRefused) {
+  const auto open = [](int devices) {
+    return MakeCudaBackend({.devices = devices}, std::make_unique<HostCalls>(HostCallsOptions{.gpus = 2, .unlike = true}));
+  };
+  EXPECT_TRUE(open(1).ok());
+  const absl::Status refused = open(2).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(refused.message().find("found host 0 and host 1"), absl::string_view::npos) << refused;
+}
+
 TEST(CudaBackend, MayGoBeforeItsExecutors) {
   const program::Program program = Lowered("two_column", "hybrid", 4, 16);
   Made made = MakeBackend({.devices = 4});

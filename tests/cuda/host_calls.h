@@ -20,7 +20,8 @@ namespace colonnade::cuda {
 
 struct HostCallsOptions {
   int gpus = 1;
-  bool reach = true;  // between different GPUs
+  bool reach = true;    // between different GPUs
+  bool unlike = false;  // GPUs are of different models
   bool nccl = false;
   bool captures = true;                                               // false: no capture can be made into a graph
   int fail_capture_at = -1;                                           // the capture that cannot, counted from 0; −1: none
@@ -47,7 +48,7 @@ class HostCalls : public Calls {
   ~HostCalls() override;
 
   int gpu_count() const override { return options_.gpus; }
-  std::string GpuName(int) const override { return "host"; }
+  std::string GpuName(int gpu) const override { return options_.unlike ? "host " + std::to_string(gpu) : "host"; }
   int64_t GpuMemoryBytes(int) const override { return int64_t{1} << 30; }
   bool CanReach(int gpu, int other) const override { return gpu == other || options_.reach; }
   bool has_nccl() const override { return options_.nccl; }

@@ -14,6 +14,8 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfCuda(2)), StatusCode::kResourceExhausted);
   EXPECT_EQ(CodeOf(FailureOfCuda(35)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(100)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfCuda(34)), StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(FailureOfCuda(802)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(803)), StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf(FailureOfCuda(209)), StatusCode::kUnimplemented);
   EXPECT_EQ(CodeOf(FailureOfCuda(900)), StatusCode::kUnimplemented) << "a call that cannot be captured";
@@ -38,7 +40,7 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
 TEST(Status, AFaultOfWorkBeforeSaysSo) {
   for (int fault : {214, 700, 719})
     EXPECT_NE(HintOfCuda(fault).find("CUDA_LAUNCH_BLOCKING"), absl::string_view::npos) << fault;
-  for (int other : {1, 2, 801, 900}) EXPECT_EQ(HintOfCuda(other), "") << other;
+  for (int other : {1, 2, 711, 712, 713, 801, 900}) EXPECT_EQ(HintOfCuda(other), "") << other;
 }
 
 TEST(Status, MessagesNameCallTaskAndDevice) {

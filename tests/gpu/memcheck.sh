@@ -19,7 +19,7 @@ done
 failed=0
 check() {
   local tool=$1 tests=$2
-  timeout "$limit" compute-sanitizer --tool "$tool" --error-exitcode 1 "$gpu_test" --gtest_filter="$tests" && return
+  timeout -k 15 "$limit" compute-sanitizer --tool "$tool" --error-exitcode 1 "$gpu_test" --gtest_filter="$tests" && return
   echo "$tool: status $?" >&2
   failed=1
 }
