@@ -319,26 +319,27 @@ TEST(MachineFromJson, NoDeviceIsTheHost) {
   EXPECT_THAT(std::string(MachineFromJson(json).status().message()), HasSubstr("devices: expected another name than host"));
 }
 
-// Each entry adds a thousand links; a few hundred are refused at once, not after minutes.
-TEST(MachineFromJson, LinksForManyAreBounded) {
+// The message of the cluster with `count` more links for many, each from its GPUs to nodes called `b_of(number from 1)`.
+template <class Name>
+std::string ErrorOfMoreLinks(int count, int each, Name b_of) {
   std::string links;
-  for (int i = 0; i < 300; ++i) {
-    absl::StrAppend(&links, R"({"a": "gpu", "b": "node)", i,
-                    R"(x", "each": 8, "bytes_per_sec": {"value": 1e9, "from": "spec"}},)");
+  for (int i = 1; i <= count; ++i) {
+    absl::StrAppendFormat(&links, R"({"a": "gpu", "b": "%s", "each": %d, "bytes_per_sec": {"value": 1e9, "from": "spec"}},)",
+                          b_of(i), each);
   }
   const std::string json = absl::StrReplaceAll(kCluster, {{R"("links": [)", absl::StrCat(R"("links": [)", links)}});
-  EXPECT_THAT(std::string(MachineFromJson(json).status().message()), HasSubstr("expected at most 32768 links"));
+  return std::string(MachineFromJson(json).status().message());
+}
+
+// Each entry adds a thousand links; a few hundred are refused at once, not after minutes.
+TEST(MachineFromJson, LinksForManyAreBounded) {
+  EXPECT_THAT(ErrorOfMoreLinks(300, 8, [](int i) { return absl::StrCat("node", i, "x"); }),
+              HasSubstr("expected at most 32768 links"));
 }
 
 // Node x0 leads to x10, that to x110, and so on; with nine such lines to nearly every number that there is.
 TEST(MachineFromJson, NodesToWhichLinksForManyLeadAreBounded) {
-  std::string links;
-  for (int i = 1; i < 10; ++i) {
-    absl::StrAppend(&links, R"({"a": "gpu", "b": "gpu)", i,
-                    R"(", "each": 1, "bytes_per_sec": {"value": 1e9, "from": "spec"}},)");
-  }
-  const std::string json = absl::StrReplaceAll(kCluster, {{R"("links": [)", absl::StrCat(R"("links": [)", links)}});
-  EXPECT_THAT(std::string(MachineFromJson(json).status().message()),
+  EXPECT_THAT(ErrorOfMoreLinks(9, 1, [](int i) { return absl::StrCat("gpu", i); }),
               HasSubstr("links: expected to lead to at most 65536 nodes"));
 }
 
