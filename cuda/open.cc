@@ -26,11 +26,11 @@ absl::StatusOr<Function> FindInDriver(const char* name) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Calls>> OpenCuda(const std::string& engines_file) {
-  using Open = void (*)(const std::string*, absl::StatusOr<std::unique_ptr<Calls>>*);
+absl::StatusOr<std::unique_ptr<Calls>> OpenCuda(const std::string& engines_file, int most_gpus) {
+  using Open = void (*)(const std::string*, int, absl::StatusOr<std::unique_ptr<Calls>>*);
   ASSIGN_OR_RETURN(const Open open, FindInDriver<Open>("colonnade_open_cuda"));
   absl::StatusOr<std::unique_ptr<Calls>> calls = absl::UnknownError("");
-  open(&engines_file, &calls);
+  open(&engines_file, most_gpus, &calls);
   return calls;
 }
 

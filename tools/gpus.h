@@ -15,7 +15,7 @@ struct Gpus {
   int64_t memory_bytes = 0;  // likewise
 };
 
-// Opens CUDA and asks. At least one GPU, or Unavailable with the reason.
+// Opens the first GPU and asks about all. At least one GPU, or Unavailable with the reason.
 absl::StatusOr<Gpus> FindGpus();
 
 }  // namespace colonnade::tools

@@ -69,7 +69,7 @@ absl::StatusOr<tools::Gpus> FindGpus() {
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags& flags, int devices, int threads_per_device,
                                                              bool times_tasks) {
   if (flags.backend != "cpu") {
-    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms);
+    absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms, devices);
     if (calls.ok()) {
       if (flags.kernels != "onednn") {
         return absl::FailedPreconditionError(absl::StrFormat(

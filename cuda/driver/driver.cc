@@ -4,6 +4,7 @@
 #include <cudnn.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,10 +45,11 @@ constexpr int kTurnsBetweenGpus = 1000;
 
 class CudaCalls : public Calls {
  public:
-  static absl::StatusOr<std::unique_ptr<Calls>> Open(const std::string& engines_file) {
+  static absl::StatusOr<std::unique_ptr<Calls>> Open(const std::string& engines_file, int most_gpus) {
     int count = 0;
     COLONNADE_CHECK(cudaGetDeviceCount(&count));
     if (count == 0) return absl::UnavailableError("cudaGetDeviceCount: no GPU");
+    count = std::min(count, most_gpus);
     if (cudnnGetVersion() < kLeastCudnn) {
       return absl::UnavailableError(
           absl::StrCat("cudnnGetVersion: expected ", kLeastCudnn, " or newer, found ", cudnnGetVersion()));
@@ -299,8 +301,9 @@ class CudaCalls : public Calls {
 }  // namespace
 
 // What open.cc looks for.
-extern "C" void colonnade_open_cuda(const std::string* engines_file, absl::StatusOr<std::unique_ptr<Calls>>* calls) {
-  *calls = CudaCalls::Open(*engines_file);
+extern "C" void colonnade_open_cuda(const std::string* engines_file, int most_gpus,
+                                    absl::StatusOr<std::unique_ptr<Calls>>* calls) {
+  *calls = CudaCalls::Open(*engines_file, most_gpus);
 }
 
 }  // namespace colonnade::cuda

@@ -11,21 +11,7 @@ constexpr int64_t kMostBlocks = 4096;  // threads of larger kernels take several
 
 template <class K>
 __global__ void __launch_bounds__(kThreadsOfBlock) RunThreads(const __grid_constant__ K kernel, int64_t count) {
-  const int64_t stride = int64_t{gridDim.x} * kThreadsOfBlock;
-  for (int64_t i = int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x; i < count; i += stride) kernel(i);
-}
-
-// What two elements read is under way at once.
-template <LoadsAhead K>
-__global__ void __launch_bounds__(kThreadsOfBlock) RunThreads(const __grid_constant__ K kernel, int64_t count) {
-  const int64_t stride = int64_t{gridDim.x} * kThreadsOfBlock;
-  int64_t i = int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x;
-  for (; i + stride < count; i += 2 * stride) {
-    const auto loaded = kernel.Load(i), next = kernel.Load(i + stride);
-    kernel.Put(i, loaded);
-    kernel.Put(i + stride, next);
-  }
-  if (i < count) kernel.Put(i, kernel.Load(i));
+  RunThread(kernel, int64_t{blockIdx.x} * kThreadsOfBlock + threadIdx.x, int64_t{gridDim.x} * kThreadsOfBlock, count);
 }
 
 template <Reduction K>
@@ -45,7 +31,7 @@ __global__ void __launch_bounds__(kThreadsOfBlock) RunBlocks(const __grid_consta
 
 template <class K>
 cudaError_t Launch(const K& kernel, cudaStream_t stream) {
-  constexpr int64_t kOfBlock = LoadsAhead<K> ? 2 * kThreadsOfBlock : kThreadsOfBlock;  // elements at once
+  constexpr int64_t kOfBlock = WalksChannels<K> ? 2 * kThreadsOfBlock : kThreadsOfBlock;  // elements at once
   const int64_t count = kernel.count();
   if (count == 0) return cudaSuccess;
   const int64_t blocks = std::min(program::CeilDiv(count, kOfBlock), kMostBlocks);

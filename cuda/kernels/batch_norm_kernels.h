@@ -16,6 +16,19 @@
 
 namespace colonnade::cuda {
 
+// The means of `lanes` channels.
+template <int lanes>
+struct Means {
+  Vector<float, lanes> mean, rest;
+  // x − mean.
+  template <class T>
+  COLONNADE_HOST_DEVICE Vector<float, lanes> Centred(const Vector<T, lanes>& x) const {
+    Vector<float, lanes> centred;
+    for (int l = 0; l < lanes; ++l) centred[l] = (float{x[l]} - mean[l]) - rest[l];
+    return centred;
+  }
+};
+
 // What the elements of a channel of a group need: [groups, kKinds, channels]. kBias is that of a ReLU that backward recalls.
 struct Coefficients {
   enum Kind { kMean, kRestOfMean, kFactor, kShift, kSlope, kBias, kKinds };
@@ -29,17 +42,13 @@ struct Coefficients {
     *At(g, kMean, c) = rounded;
     *At(g, kRestOfMean, c) = static_cast<float>(mean - static_cast<double>(rounded));
   }
-  // x − mean.
-  template <class T, int lanes>
-  COLONNADE_HOST_DEVICE Vector<float, lanes> Centred(int64_t g, int64_t c, const Vector<T, lanes>& x) const {
-    const auto mean = Of<lanes>(g, kMean, c), rest = Of<lanes>(g, kRestOfMean, c);
-    Vector<float, lanes> centred;
-    for (int l = 0; l < lanes; ++l) centred[l] = (float{x[l]} - mean[l]) - rest[l];
-    return centred;
-  }
   template <int lanes>
   COLONNADE_HOST_DEVICE Vector<float, lanes> Of(int64_t g, Kind kind, int64_t c) const {
     return VectorAt<lanes>(At(g, kind, c), 0);
+  }
+  template <int lanes>
+  COLONNADE_HOST_DEVICE Means<lanes> MeansOf(int64_t g, int64_t c) const {
+    return {Of<lanes>(g, kMean, c), Of<lanes>(g, kRestOfMean, c)};
   }
 };
 
@@ -78,6 +87,10 @@ struct GroupedChannels {
     const int64_t row = inner == 1 ? element : Quotient(element, inner);
     return {Quotient(element, elements_of_group), row - Quotient(row, channels) * channels};
   }
+  // Whether elements so far apart, of `count`, always have the same place.
+  COLONNADE_HOST_DEVICE bool Repeat(int64_t distance, int64_t count) const {
+    return inner == 1 && elements_of_group >= count && distance % channels == 0;
+  }
 };
 
 template <class T, int lanes>
@@ -92,18 +105,25 @@ struct BatchNormForwardElements {
   struct Loaded {
     Vector<T, lanes> x, more;
   };
+  struct Channels {
+    Means<lanes> means;
+    Vector<float, lanes> factor, shift;
+  };
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_HOST_DEVICE bool HaveSameChannels(int64_t distance) const { return places.Repeat(distance * lanes, walk.count); }
+  COLONNADE_HOST_DEVICE Channels ChannelsOf(int64_t i) const {
+    const auto [g, c] = places.Of(i * lanes);
+    return {of.MeansOf<lanes>(g, c), of.Of<lanes>(g, Coefficients::kFactor, c), of.Of<lanes>(g, Coefficients::kShift, c)};
+  }
   COLONNADE_HOST_DEVICE Loaded Load(int64_t i) const {
     Loaded loaded = {VectorAt<lanes>(x, walk.At(0, i * lanes)), {}};
     if (more != nullptr) loaded.more = VectorAt<lanes>(more, walk.At(2, i * lanes));
     return loaded;
   }
-  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded) const {
-    const auto [g, c] = places.Of(i * lanes);
-    const auto centred = of.Centred(g, c, loaded.x);
-    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, c), shift = of.Of<lanes>(g, Coefficients::kShift, c);
+  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded, const Channels& channels) const {
+    const auto centred = channels.means.Centred(loaded.x);
     float values[lanes];
-    for (int l = 0; l < lanes; ++l) values[l] = Affine(centred[l], factor[l], shift[l]);
+    for (int l = 0; l < lanes; ++l) values[l] = Affine(centred[l], channels.factor[l], channels.shift[l]);
     if (more != nullptr) {
       const auto stored = Rounded<T>(values);
       for (int l = 0; l < lanes; ++l) values[l] = float{stored[l]} + float{loaded.more[l]};
@@ -145,7 +165,7 @@ struct RecalledGradientTerms {
     Vector<float, lanes> factor, shift;
     COLONNADE_HOST_DEVICE Loaded Load(const Walk& positions, int64_t j) const { return channels.Load(positions, j); }
     COLONNADE_HOST_DEVICE void AddTo(SumPair<lanes>& sums, const Walk& positions, int64_t j, Loaded loaded) const {
-      const auto centred = of.Centred(g, c, loaded.x);
+      const auto centred = of.MeansOf<lanes>(g, c).Centred(loaded.x);
       for (int l = 0; l < lanes; ++l) {
         if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], shift[l]))) loaded.dy[l] = static_cast<T>(0.0f);
       }
@@ -167,21 +187,31 @@ struct BatchNormBackwardElements {
   struct Loaded {
     Vector<T, lanes> x, dy;
   };
+  struct Channels {
+    Means<lanes> means;
+    Vector<float, lanes> factor, shift, slope, bias;
+  };
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
+  COLONNADE_HOST_DEVICE bool HaveSameChannels(int64_t distance) const { return places.Repeat(distance * lanes, walk.count); }
+  COLONNADE_HOST_DEVICE Channels ChannelsOf(int64_t i) const {
+    const auto [g, c] = places.Of(i * lanes);
+    Channels channels = {of.MeansOf<lanes>(g, c),
+                         of.Of<lanes>(g, Coefficients::kFactor, c),
+                         of.Of<lanes>(g, Coefficients::kShift, c),
+                         of.Of<lanes>(g, Coefficients::kSlope, c),
+                         {}};
+    if (recalls) channels.bias = of.Of<lanes>(g, Coefficients::kBias, c);
+    return channels;
+  }
   COLONNADE_HOST_DEVICE Loaded Load(int64_t i) const {
     return {VectorAt<lanes>(x, walk.At(0, i * lanes)), VectorAt<lanes>(dy, walk.At(1, i * lanes))};
   }
-  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded) const {
-    const auto [g, c] = places.Of(i * lanes);
-    const auto centred = of.Centred(g, c, loaded.x);
+  COLONNADE_HOST_DEVICE void Put(int64_t i, const Loaded& loaded, const Channels& channels) const {
+    const auto& [means, factor, shift, slope, bias] = channels;
+    const auto centred = means.Centred(loaded.x);
     auto gradient = loaded.dy;
-    const auto factor = of.Of<lanes>(g, Coefficients::kFactor, c), shift = of.Of<lanes>(g, Coefficients::kShift, c),
-               slope = of.Of<lanes>(g, Coefficients::kSlope, c);
-    if (recalls) {
-      const auto bias = of.Of<lanes>(g, Coefficients::kBias, c);
-      for (int l = 0; l < lanes; ++l) {
-        if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], bias[l]))) gradient[l] = static_cast<T>(0.0f);
-      }
+    for (int l = 0; l < lanes && recalls; ++l) {
+      if (!IsStoredAboveZero<T>(Affine(centred[l], factor[l], bias[l]))) gradient[l] = static_cast<T>(0.0f);
     }
     float values[lanes];
     for (int l = 0; l < lanes; ++l) values[l] = factor[l] * (gradient[l] - (shift[l] + slope[l] * centred[l]));

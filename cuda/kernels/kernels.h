@@ -2,11 +2,12 @@
 //
 // Each is a plain struct of numbers and addresses with `count` threads and operator()(i), which runs on the device
 // (kernels.cu starts it) and, in tests, on the host in a loop. Instead of operator() a kernel may have Load(i), what i
-// reads, and Put(i, loaded), so that a thread can read ahead. Threads of one kernel never write what another one of them
-// reads or writes, so that results do not depend on their order. Sums that span threads are reductions (reduction.h), one
-// kernel of many blocks and one that adds up what they found. T is the type in which elements are stored, float or BFloat16;
-// arithmetic is that of float. A thread does `lanes` neighbouring elements, which it loads and stores at once: as many as 16
-// bytes hold, or one where they do not lie so (vector.h).
+// reads, ChannelsOf(i), the numbers of its channels, and Put(i, loaded, channels), so that a thread reads ahead, and the
+// numbers once where all its elements have the same channels (HaveSameChannels). Threads of one kernel never write what
+// another one of them reads or writes, so that results do not depend on their order. Sums that span threads are reductions
+// (reduction.h), one kernel of many blocks and one that adds up what they found. T is the type in which elements are stored,
+// float or BFloat16; arithmetic is that of float. A thread does `lanes` neighbouring elements, which it loads and stores at
+// once: as many as 16 bytes hold, or one where they do not lie so (vector.h).
 #ifndef COLONNADE_CUDA_KERNELS_H_
 #define COLONNADE_CUDA_KERNELS_H_
 
@@ -27,9 +28,32 @@
 namespace colonnade::cuda {
 
 template <class K>
-concept LoadsAhead = requires(const K& kernel) {
-  kernel.Put(0, kernel.Load(0));
+concept WalksChannels = requires(const K& kernel) {
+  kernel.Put(0, kernel.Load(0), kernel.ChannelsOf(0));
 };
+
+// What a thread does of `count` elements: element i and those that stand `stride`, the number of threads, apart.
+template <class K>
+COLONNADE_HOST_DEVICE void RunThread(const K& kernel, int64_t i, int64_t stride, int64_t count) {
+  for (; i < count; i += stride) kernel(i);
+}
+// What two elements read is under way at once.
+template <WalksChannels K>
+COLONNADE_HOST_DEVICE void RunThread(const K& kernel, int64_t i, int64_t stride, int64_t count) {
+  if (i >= count) return;
+  const bool is_new = !kernel.HaveSameChannels(stride);
+  auto channels = kernel.ChannelsOf(i);
+  for (; i + stride < count; i += 2 * stride) {
+    const auto loaded = kernel.Load(i), next = kernel.Load(i + stride);
+    if (is_new) channels = kernel.ChannelsOf(i);
+    kernel.Put(i, loaded, channels);
+    if (is_new) channels = kernel.ChannelsOf(i + stride);
+    kernel.Put(i + stride, next, channels);
+  }
+  if (i >= count) return;
+  if (is_new) channels = kernel.ChannelsOf(i);
+  kernel.Put(i, kernel.Load(i), channels);
+}
 
 // All kernels on elements of T, in vectors of `lanes`.
 template <class T, int lanes, class... More>

@@ -50,6 +50,16 @@ Made MakeBackend(const CudaOptions& options, const HostCallsOptions& host = {}) 
   return {*std::move(backend), pointer};
 }
 
+TEST(CudaBackend, TransfersGoFirstOnAGpu) {
+  const Made made = MakeBackend({.devices = 2});
+  const std::vector<bool>& goes_first = made.calls->goes_first();
+  for (int device = 0; device < 2; ++device) {
+    for (program::Lane lane : {program::Lane::kCompute, program::Lane::kComm, program::Lane::kCopy}) {
+      EXPECT_EQ(goes_first.at(device * program::kLaneCount + static_cast<int>(lane)), lane != program::Lane::kCompute);
+    }
+  }
+}
+
 TEST(CudaBackend, TakesWhatMemoryOfSaysAndGivesItBack) {
   const program::Program program = Lowered("two_column", "hybrid", 4, 16);
   Made made = MakeBackend({.devices = 4}, {.gpus = 2});

@@ -85,9 +85,9 @@ class Tensor {
   std::vector<char> bytes_;
 };
 
-// Prepares and runs as a GPU does, in a workspace that holds no numbers before.
+// Prepares and runs as a GPU does, in a workspace that holds no numbers before. 0 threads: one for a few elements.
 template <class Op>
-void RunKernels(const Op& op, const std::vector<Tensor*>& tensors) {
+void RunKernels(const Op& op, const std::vector<Tensor*>& tensors, int64_t threads = 0) {
   const program::Program program;
   const program::Task task;
   TaskContext context{.program = program, .task = task, .operands = {}};
@@ -98,7 +98,10 @@ void RunKernels(const Op& op, const std::vector<Tensor*>& tensors) {
   context.workspace = workspace.data();
   const PreparedTask ready = Prepare(op, context);
   ASSERT_TRUE(ready.ok()) << ready.status();
-  for (const Call& call : ready->calls) RunKernelOnHost(std::get<Kernel>(call));
+  for (const Call& call : ready->calls) {
+    const Kernel& kernel = std::get<Kernel>(call);
+    threads > 0 ? RunKernelOnHost(kernel, threads) : RunKernelOnHost(kernel);
+  }
 }
 template <class Op>
 void RunOracle(const Op& op, const std::vector<Tensor*>& tensors) {
@@ -292,6 +295,25 @@ TEST(BatchNorm, AReluThatIsRecalledMasksWhatForwardCut) {
     EXPECT_EQ(recalled.dsums.values(), apart.dsums.values());
     EXPECT_EQ(recalled.dw.values(), apart.dw.values());
     EXPECT_EQ(recalled.dx.values(), apart.dx.values());
+  }
+}
+
+// Whether a thread's elements all have the same channels, as with 4 threads here, or other ones each time, as with 5.
+TEST(BatchNorm, GivesTheSameBitsOnAnyNumberOfThreads) {
+  for (int64_t groups : {1, 2}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      Layer usual({.shape = {4, 16, 5, 5}, .groups = groups, .dtype = dtype});
+      usual.FillWithNumbers(0.5);
+      usual.RunRecalled(kKernels);
+      for (int64_t threads : {1, 2, 3, 4, 5, 8, 100, 1000}) {
+        SCOPED_TRACE(absl::StrCat(ToString(usual.of), ", ", threads, " threads"));
+        Layer layer({.shape = usual.of.shape, .groups = groups, .dtype = dtype});
+        layer.FillWithNumbers(0.5);
+        layer.RunRecalled([&](const auto& op, const std::vector<Tensor*>& tensors) { RunKernels(op, tensors, threads); });
+        EXPECT_EQ(layer.y.values(), usual.y.values());
+        EXPECT_EQ(layer.dx.values(), usual.dx.values());
+      }
+    }
   }
 }
 

@@ -187,7 +187,8 @@ void HostCalls::Free(int, void* data) {
 absl::StatusOr<void*> HostCalls::AllocateHost(int64_t bytes) { return std::calloc(1, bytes); }
 void HostCalls::FreeHost(void* host) { std::free(host); }
 
-absl::StatusOr<Stream> HostCalls::MakeStream(int gpu, bool) {
+absl::StatusOr<Stream> HostCalls::MakeStream(int gpu, bool goes_first) {
+  goes_first_.push_back(goes_first);
   return Stream{gpu, reinterpret_cast<void*>(static_cast<intptr_t>(stream_count_++))};
 }
 

@@ -80,6 +80,7 @@ class HostCalls : public Calls {
 
   const std::vector<Noted>& noted() const { return noted_; }
   int stream_count() const { return stream_count_; }
+  const std::vector<bool>& goes_first() const { return goes_first_; }  // by stream that was made
   int64_t allocated_bytes() const { return allocated_bytes_; }
   int allocations() const { return allocations_; }  // of GPUs' memory, freed or not
   int events_alive() const { return events_alive_; }
@@ -128,6 +129,7 @@ class HostCalls : public Calls {
   int graphs_alive_ = 0;
   int64_t graph_launches_ = 0;
   std::map<int, int> gpu_of_event_;
+  std::vector<bool> goes_first_;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
   int calls_ = 0, allocations_ = 0, capture_count_ = 0;
   int64_t allocated_bytes_ = 0;

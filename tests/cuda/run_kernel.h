@@ -11,19 +11,12 @@
 namespace colonnade::cuda {
 
 template <class K>
-void RunOnHost(const K& kernel) {
-  for (int64_t i = 0; i < kernel.count(); ++i) kernel(i);
+void RunOnHost(const K& kernel, int64_t threads) {
+  for (int64_t thread = 0; thread < threads; ++thread) RunThread(kernel, thread, threads, kernel.count());
 }
-
-template <LoadsAhead K>
+template <class K>
 void RunOnHost(const K& kernel) {
-  const int64_t count = kernel.count();
-  for (int64_t i = 0; i + 1 < count; i += 2) {
-    const auto loaded = kernel.Load(i), next = kernel.Load(i + 1);
-    kernel.Put(i, loaded);
-    kernel.Put(i + 1, next);
-  }
-  if (count % 2 == 1) kernel.Put(count - 1, kernel.Load(count - 1));
+  RunOnHost(kernel, kernel.count() / 5 + 1);
 }
 
 template <Reduction K>
@@ -46,6 +39,18 @@ void RunOnHost(const K& kernel) {
 
 inline void RunKernelOnHost(const Kernel& kernel) {
   std::visit([](const auto& k) { RunOnHost(k); }, kernel);
+}
+// A kernel of elements on so many threads; reductions have theirs.
+inline void RunKernelOnHost(const Kernel& kernel, int64_t threads) {
+  std::visit(
+      [threads]<class K>(const K& k) {
+        if constexpr (Reduction<K>) {
+          RunOnHost(k);
+        } else {
+          RunOnHost(k, threads);
+        }
+      },
+      kernel);
 }
 
 }  // namespace colonnade::cuda
