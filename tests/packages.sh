@@ -30,6 +30,11 @@ dpkg-deb -c "$folder"/colonnade_*.deb | grep "/docs/data.md$" >/dev/null || fail
 for file in man/man1/colonnade-train.1.gz bash-completion/completions/colonnade colonnade/machines/titan-2013.json; do
   [ -s "$folder/root/usr/share/$file" ] || fail "colonnade lacks share/$file"
 done
+# The folder of images that the tutorial trains on.
+if command -v cjpeg >/dev/null; then
+  bash "$folder/root/usr/share/doc/colonnade/docs/digit_images.sh" "$folder/photos" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+  [ "$(find "$folder/photos/train" -name '*.jpg' | wc -l)" -gt 1000 ] || fail "digit_images.sh of the package writes too few images"
+fi
 # An example, by the CMake package.
 cmake -S "$folder/root/usr/share/doc/colonnade/examples/plan_without_training" -B "$folder/build" -G Ninja \
   -DCMAKE_PREFIX_PATH="$folder/root/usr" >"$folder/log"
