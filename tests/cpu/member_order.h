@@ -26,20 +26,20 @@ inline constexpr program::CollectiveKind kSums[] = {program::CollectiveKind::kAl
 inline constexpr int64_t kElements = 4 * 700;
 
 // Makes a Program of one sum, on persistent buffers that tests write and read: in place, or for a reduce-scatter from
-// [kElements] into parts.
-inline OneCollective SumOf(program::CollectiveKind kind, int members) {
+// [elements] into parts.
+inline OneCollective SumOf(program::CollectiveKind kind, int members, int64_t elements = kElements) {
   program::Builder builder("sum", program::Mode::kTrain, 1, program::DType::kF32, {{"data", members}});
   OneCollective one;
   std::vector<int> group;
   std::vector<program::Member> uses;
   for (int m = 0; m < members; ++m) {
-    const auto add = [&](const char* name, int64_t elements) {
-      return builder.AddBuffer(m, name, program::DType::kF32, {elements}, program::Lifetime::kPersistent);
+    const auto add = [&](const char* name, int64_t extent) {
+      return builder.AddBuffer(m, name, program::DType::kF32, {extent}, program::Lifetime::kPersistent);
     };
     group.push_back(m);
-    one.x.push_back(add("x", kElements));
+    one.x.push_back(add("x", elements));
     if (kind == program::CollectiveKind::kReduceScatter) {
-      one.y.push_back(add("y", kElements / members));
+      one.y.push_back(add("y", elements / members));
       uses.push_back({{builder.Read(one.x[m]), builder.Write(one.y[m])}, {}});
     } else {
       one.y.push_back(one.x[m]);

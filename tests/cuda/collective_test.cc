@@ -1,6 +1,8 @@
 // Collectives between peers: sums in the order of the members, and all-gathers of unequal parts.
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,13 +27,38 @@ std::vector<std::vector<double>> RunOnce(const conformance::OneCollective& one, 
   return conformance::RunOnce(one, **loaded, x);
 }
 
+constexpr int64_t kFew = conformance::kElements, kMany = 10 * kFew;  // 11 KB, and more than a member sums by itself
+
 TEST(CudaCollective, SumsAreInTheOrderOfTheMembers) {
   for (const program::CollectiveKind kind : conformance::kSums) {
     for (const bool reach : {true, false}) {
-      const conformance::OneCollective one = conformance::SumOf(kind, 4);
-      const auto x = conformance::NumbersWhoseSumsDependOnTheirOrder(4, conformance::kElements);
-      conformance::ExpectSumsInMemberOrder(one, x, RunOnce(one, x, reach));
+      for (const int64_t elements : {kFew, kMany}) {
+        const conformance::OneCollective one = conformance::SumOf(kind, 4, elements);
+        const auto x = conformance::NumbersWhoseSumsDependOnTheirOrder(4, elements);
+        conformance::ExpectSumsInMemberOrder(one, x, RunOnce(one, x, reach));
+      }
     }
+  }
+}
+
+TEST(CudaCollective, FewBytesAreSummedByEachMemberInTwoCalls) {
+  for (const auto [elements, reach, calls_of_member] :
+       {std::tuple{kFew, true, 2}, std::tuple{kMany, true, 4}, std::tuple{kFew, false, 3 + 1 + 3}}) {
+    const conformance::OneCollective one = conformance::SumOf(program::CollectiveKind::kAllReduce, 4, elements);
+    auto calls = std::make_shared<HostCalls>(HostCallsOptions{.gpus = 4, .reach = reach});
+    const auto backend = MakeCudaBackend({.devices = 4}, calls);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const engine::HostSlot slot = engine::SlotWithoutMemory(one.program), slots[2] = {slot, slot};
+    const auto loaded = (*backend)->Load(one.program, slots);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const size_t before = calls->noted().size();
+    for (const program::Task& task : one.program.tasks) (*loaded)->Launch(task.id, 0);
+    ASSERT_TRUE((*loaded)->Synchronize(0).ok());
+    const auto& noted = calls->noted();
+    EXPECT_EQ(
+        std::count_if(noted.begin() + before, noted.end(), [](const Noted& n) { return n.kind == Noted::Kind::kCall; }),
+        4 * calls_of_member)
+        << elements << " elements, " << (reach ? "by reach" : "through workspaces");
   }
 }
 
