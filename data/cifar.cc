@@ -56,6 +56,10 @@ bool IsCifarFile(const std::string& path) {
   return absl::EndsWith(path, ".bin") && fs::is_regular_file(path, error);
 }
 
+absl::Status NoTestImages(const std::string& folder, const char* file) {
+  return NoSplit(absl::StrFormat("%s: expected test images in %s, found no such file", folder, file));
+}
+
 absl::StatusOr<CifarFiles> FindCifarFiles(const std::string& path, SplitOf split) {
   const bool train = split == SplitOf::kTrain;
   if (IsCifarFile(path)) {
@@ -67,13 +71,14 @@ absl::StatusOr<CifarFiles> FindCifarFiles(const std::string& path, SplitOf split
     CifarFiles files{TrainingBatches(path), absl::StrCat(path, "/batches.meta.txt")};
     const size_t batches = files.paths.size();
     if (train && batches != kCifar10Batches) {
-      files.notes.push_back(
-          absl::StrFormat("%s: %d of CIFAR-10's %d files of training images", path, batches, kCifar10Batches));
+      files.notes.push_back(absl::StrFormat("%d of CIFAR-10's %d files of training images", batches, kCifar10Batches));
     }
     if (!train) files.paths = {absl::StrCat(path, "/test_batch.bin")};
+    if (!train && !CifarPathExists(files.paths[0])) return NoTestImages(path, "test_batch.bin");
     if (!files.paths.empty()) return files;
     return absl::NotFoundError(absl::StrFormat("%s: expected data_batch_1.bin …, found test_batch.bin alone", path));
   }
+  if (!train && !CifarPathExists(absl::StrCat(path, "/test.bin"))) return NoTestImages(path, "test.bin");
   return CifarFiles{{absl::StrCat(path, train ? "/train.bin" : "/test.bin")}, absl::StrCat(path, "/fine_label_names.txt")};
 }
 

@@ -63,12 +63,13 @@ absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& root) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListImageFiles(absl::Span<const std::string> paths) {
+  if (std::none_of(paths.begin(), paths.end(), HasName)) {
+    return absl::NotFoundError(
+        absl::StrCat(paths.empty() ? "no path" : paths[0], ": expected an image file or a folder of them, found nothing"));
+  }
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     std::error_code error;
-    if (!HasName(path)) {
-      return absl::NotFoundError(absl::StrCat(path, ": expected an image file or a folder of them, found nothing"));
-    }
     if (!fs::is_directory(path, error)) {
       files.push_back(path);
       continue;

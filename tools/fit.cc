@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "engine/precision.h"
@@ -89,6 +90,25 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
                       absl::StrFormat("what the measured step of row %s leaves beside kernels and transfers", row)};
 }
 
+// Rates that a factor has changed are what no source says. They keep theirs beside the fit, since draws move together what
+// one source says; and a guess stays one.
+void SayFitted(engine::Machine& machine, double factor, const std::string& row) {
+  if (factor == 1) return;
+  const std::string fit = absl::StrFormat("divided by %.4g to fit row %s", factor, row);
+  const auto say = [&fit](engine::Origin& origin, std::string& source) {
+    if (origin != engine::Origin::kGuess) origin = engine::Origin::kFitted;
+    source = source.empty() ? fit : absl::StrCat(source, "; ", fit);
+  };
+  for (engine::Quantity* rate :
+       {&machine.flops_per_sec, &machine.memory_bytes_per_sec, &machine.shared_memory_bytes_per_sec}) {
+    if (rate->value > 0) say(rate->origin, rate->source);
+  }
+  for (engine::OpRate& op : machine.ops) {
+    if (op.source.empty()) op.source = op.op;
+    say(op.origin, op.source);
+  }
+}
+
 // Rates that were fitted to a step are of its element type.
 void SetPrecision(engine::Machine& machine, program::DType dtype) {
   if (engine::DTypeOf(machine.precision) != dtype) machine.precision = engine::PrecisionOf(dtype);
@@ -158,6 +178,7 @@ absl::StatusOr<Fit> FitTo(engine::Machine& machine, absl::Span<const MeasuredSte
     ASSIGN_OR_RETURN(fit.kernel_factor, FactorFor(bare, first));
   }
   bare = WithSlowerKernels(bare, fit.kernel_factor);
+  SayFitted(bare, fit.kernel_factor, first.name);
   if (!host_is_hidden) {
     ASSIGN_OR_RETURN(const double rest, StepOn(bare, *first.program));
     SetStepSec(bare, first.step_sec - rest, first.name);

@@ -2,8 +2,8 @@
 //
 // One step fits one number. Where the host's part of a step is not hidden (steps_in_flight 1) that is step_sec, the time
 // that no plan splits; where the kernels alone take longer than the step, and on machines that hide the host's part, it is a
-// factor on the time of all kernels. Two steps fit both numbers. Nothing else of the profile changes but what `fitted_to`
-// says, and memory_bytes_per_sec is made no faster than its peak.
+// factor on the time of all kernels. Two steps fit both numbers. Nothing else of the profile changes but where
+// such numbers are from and what `fitted_to` says, and memory_bytes_per_sec is made no faster than its peak.
 #ifndef COLONNADE_TOOLS_FIT_H_
 #define COLONNADE_TOOLS_FIT_H_
 

@@ -167,6 +167,10 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   std::filesystem::create_directories(In("empty"));
   Write("text.png", "this is no image");
   ExpectError(OnDigits(In("nowhere.png")), 66, {In("nowhere.png"), "expected an image file or a folder"});
+  const Result others = Run(OnDigits(absl::StrCat(In("nowhere.png"), " ", In("digits/0007.png"))));
+  EXPECT_EQ(others.code, 66);
+  EXPECT_THAT(others.out, HasSubstr("0007.png: "));
+  EXPECT_THAT(others.err, HasSubstr("1 of 2 images could not be read"));
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
   ExpectError(OnDigits(""), 2, {"IMAGE"});
 }

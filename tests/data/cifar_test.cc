@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/no_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"
@@ -112,6 +113,13 @@ TEST_F(CifarFolder, AMissingSplitIsNotFound) {
   Put("test_batch.bin", Record("\x5", 't'));
   EXPECT_EQ(Error(path_).code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(Error(path_, SplitOf::kTest).ok());
+  std::filesystem::remove(In("test_batch.bin"));
+  for (const char* training : {"data_batch_1.bin", "train.bin"}) {
+    SCOPED_TRACE(training);
+    Put(training, Record("\x5", 't'));
+    EXPECT_TRUE(IsNoSplit(Error(path_, SplitOf::kTest))) << "a set without test images is trained on all the same";
+    std::filesystem::remove(In(training));
+  }
   Put("one.bin", Record("\x5", 't'));
   EXPECT_EQ(Error(In("one.bin"), SplitOf::kTest).code(), absl::StatusCode::kNotFound);
 }

@@ -32,6 +32,8 @@ TEST_F(UnlabelledImagesTest, WhatIsMissingIsNamed) {
   const auto error = [](const std::string& path) { return ListImageFiles({path}).status(); };
   EXPECT_EQ(error(In("g")).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(error(In("g")).message(), HasSubstr(In("g")));
+  Put("a.png", "x");
+  EXPECT_THAT(ListImageFiles({In("g"), In("a.png")}).value(), ::testing::ElementsAre(In("g"), In("a.png")));
   EXPECT_EQ(error(In("f")).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(error(In("f")).message(), HasSubstr("expected images (.jpg, .jpeg or .png)"));
 }

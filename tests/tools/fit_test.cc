@@ -40,6 +40,7 @@ TEST(FitTo, WhatIsLeftOfAStepIsTheHosts) {
   ASSERT_TRUE(fit.ok()) << fit.status();
   EXPECT_NEAR(fit->step_sec, 0.006, kExact);
   EXPECT_EQ(fit->kernel_factor, 1);
+  EXPECT_NE(machine.memory_bytes_per_sec.origin, engine::Origin::kFitted);
   EXPECT_EQ(machine.step_sec.value, fit->step_sec);
   EXPECT_EQ(machine.step_sec.origin, engine::Origin::kFitted);
   EXPECT_EQ(machine.fitted_to.model, "lenet");
@@ -55,6 +56,8 @@ TEST(FitTo, KernelsBecomeFasterWhereTheyAloneTakeLonger) {
   EXPECT_NEAR(fit->step_sec, 0, kExact);
   EXPECT_NEAR(fit->kernel_factor, 0.75, 1e-6);
   EXPECT_NEAR(machine.memory_bytes_per_sec.value, 1e9 / 0.75, 1e3);
+  EXPECT_EQ(machine.memory_bytes_per_sec.origin, engine::Origin::kFitted);
+  EXPECT_EQ(machine.memory_bytes_per_sec.source, "divided by 0.75 to fit row 1");
 }
 
 TEST(FitTo, KernelsBecomeSlowerWhereTheHostIsHidden) {
