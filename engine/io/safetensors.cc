@@ -313,6 +313,16 @@ struct Parsed {
   absl::string_view data;
 };
 
+// What to say of files that people have in place of weights in safetensors, whose first bytes are no length of a header.
+std::string OtherFormat(absl::string_view bytes) {
+  const auto said = [](const char* is, const char* by) {
+    return absl::StrFormat("; it looks like %s: save the tensors by %s", is, by);
+  };
+  if (absl::StartsWith(bytes, "PK\x03\x04")) return said("a file of torch.save", "safetensors.torch.save_file");
+  if (absl::StartsWith(bytes, "\x89HDF")) return said("an HDF5 file of Keras", "safetensors.numpy.save_file");
+  return "";
+}
+
 absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
   uint64_t length = 0;
   if (bytes.size() < sizeof(length)) {
@@ -321,8 +331,8 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
   std::memcpy(&length, bytes.data(), sizeof(length));
   const absl::string_view rest = bytes.substr(sizeof(length));
   if (length > kLargestHeader || length > rest.size()) {
-    return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d",
-                                  std::min<uint64_t>(kLargestHeader, rest.size()), length));
+    return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d%s",
+                                  std::min<uint64_t>(kLargestHeader, rest.size()), length, OtherFormat(bytes)));
   }
   Parsed parsed{.data = rest.substr(length)};
   ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size()));

@@ -44,6 +44,12 @@ TEST(HostileSafetensors, EveryTruncationIsRefused) {
   EXPECT_THAT(ErrorWithinMemoryOf(file + "x"), HasSubstr("expected 8 bytes of data, found 9"));
 }
 
+TEST(HostileSafetensors, FilesOfOtherProgramsAreTold) {
+  EXPECT_THAT(ErrorWithinMemoryOf(std::string("PK\x03\x04\0\0\x08\x08", 8) + "archive/data.pkl"),
+              HasSubstr("it looks like a file of torch.save: save the tensors by safetensors.torch.save_file"));
+  EXPECT_THAT(ErrorWithinMemoryOf("\x89HDF\r\n\x1a\n of Keras"), HasSubstr("it looks like an HDF5 file of Keras"));
+}
+
 TEST(HostileSafetensors, EveryFlippedByteOfTheHeaderIsAnErrorOrHarmless) {
   const std::string file = File(kGood, 8);
   for (size_t i = 0; i < file.size() - 8; ++i) {
