@@ -92,7 +92,8 @@ absl::StatusOr<std::vector<Racer>> Race(const Flags& flags, int slices) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
   WarnOfFit(machine, graph);
-  const partition::LowerOptions lower{.global_batch = flags.batch, .dtype = DTypeOf(flags)};
+  const partition::LowerOptions lower{
+      .global_batch = flags.batch, .dtype = DTypeOf(flags), .pixels = tools::PixelsFromBytes(graph)};
   ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
   std::vector<Racer> racers;
   std::optional<CountProgress> loading(std::in_place, "loading:");

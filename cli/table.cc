@@ -140,7 +140,7 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
     for (const TableRow& row : table.rows) {
       if (row.row.name != name) continue;
       steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.measured_step_sec,
-                       /*is_as_named=*/row.row.batch_norm_samples == 0});
+                       /*is_as_named=*/row.row.batch_norm_samples == 0, row.row.has_f32_pixels});
     }
   }
   return steps;

@@ -93,6 +93,7 @@ struct FittedStep {
   std::string model;  // empty: the profile was fitted to nothing
   int64_t batch = 0;  // 0: not stated, so that the fit cannot be repeated
   double step_sec = 0;
+  bool has_f32_pixels = false;  // its images came from the host in f32, else as bytes
 };
 
 // A device that computes slower than the profile says.

@@ -286,7 +286,10 @@ SlowerDevice ReadSlower(const Read& json, const std::string& path, absl::Status&
   return slower;
 }
 
-// The name of a network, or {"model", "batch", "step_sec"}: the step of one device that the profile makes come out.
+constexpr const char* kPixelTypes[] = {"uint8", "fp32"};
+
+// The name of a network, or {"model", "batch", "step_sec", "pixels"}: the step of one device that the profile makes come
+// out.
 void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   const Read* fitted = fields.Find("fitted_to");
   if (fitted == nullptr) return;
@@ -295,6 +298,10 @@ void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   object.Text("model", step.model, true);
   object.Count("batch", step.batch, true, kExtents);
   object.Number("step_sec", step.step_sec, true, kTransferTimes);
+  if (std::string pixels; object.Find("pixels") != nullptr) {
+    object.Word("pixels", {std::begin(kPixelTypes), std::end(kPixelTypes)}, pixels);
+    step.has_f32_pixels = pixels == kPixelTypes[1];
+  }
   object.Finish();
 }
 
@@ -521,7 +528,9 @@ Json ToJson(const MeasuredTransfer& transfer) {
 
 Json ToJson(const FittedStep& step) {
   if (step.batch == 0) return step.model;
-  return {{"model", step.model}, {"batch", step.batch}, {"step_sec", step.step_sec}};
+  Json json = {{"model", step.model}, {"batch", step.batch}, {"step_sec", step.step_sec}};
+  if (step.has_f32_pixels) json["pixels"] = kPixelTypes[1];
+  return json;
 }
 
 }  // namespace

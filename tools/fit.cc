@@ -120,7 +120,7 @@ engine::FittedStep FittedToOf(absl::Span<const MeasuredStep> steps) {
   const bool is_in_f32 = step.program->program.dtype == program::DType::kF32;
   if (steps.size() > 1 || step.program->program.device_count > 1 || !is_in_f32 || !step.is_as_named)
     return {.model = step.model};
-  return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec};
+  return {.model = step.model, .batch = step.global_batch, .step_sec = step.step_sec, .has_f32_pixels = step.has_f32_pixels};
 }
 
 // Both numbers: `first` fixes step_sec for every factor, and the factor is where `second` comes out too.
@@ -203,6 +203,7 @@ absl::StatusOr<Refit> MakeRefit(const engine::Machine& machine) {
   Row row;
   row.plan = "single";
   row.global_batch = to.batch;
+  row.has_f32_pixels = to.has_f32_pixels;
   ASSIGN_OR_RETURN(const partition::Plan plan, PlanOfRow(row, network.graph, machine));
   ASSIGN_OR_RETURN(program::RepresentativeProgram lowered, LowerRow(row, network.graph, machine, plan));
   const auto shared = std::make_shared<const program::RepresentativeProgram>(std::move(lowered));

@@ -24,7 +24,8 @@ struct MeasuredStep {
   int64_t global_batch = 0;
   const program::RepresentativeProgram* program = nullptr;
   double step_sec = 0;
-  bool is_as_named = true;  // false: of the network with other options than its name alone gives
+  bool is_as_named = true;      // false: of the network with other options than its name alone gives
+  bool has_f32_pixels = false;  // as Row's
 };
 
 // What a fit made of a profile.

@@ -152,6 +152,11 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
   return input > 0 ? std::max(least, static_cast<double>(global_batch) / input) : least;
 }
 
+program::PixelScaling PixelsFromBytes(const layers::LayerGraph& graph) {
+  const auto channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
+  return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
+}
+
 absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
                                                                       const layers::LayerGraph& graph,
                                                                       const partition::Plan& plan,

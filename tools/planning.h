@@ -47,6 +47,9 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices);
 // Returns what is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
 
+// Returns the scaling of bytes to values from 0 to 1, for steps whose data are not there to say their mean and deviation.
+program::PixelScaling PixelsFromBytes(const layers::LayerGraph& graph);
+
 // Returns the devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
 absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
                                                                       const layers::LayerGraph& graph,

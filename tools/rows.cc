@@ -51,7 +51,10 @@ struct Defaults {
   Scaling scaling = Scaling::kStrong;
   program::DType dtype = program::DType::kF32;
   int64_t batch_norm_samples = 0;
+  bool has_f32_pixels = false;
 };
+
+constexpr const char* kPixelTypes[] = {"uint8", "fp32"};
 
 program::DType ReadDType(JsonFields& fields, program::DType otherwise) {
   std::string precision = engine::PrecisionOf(otherwise);
@@ -104,6 +107,7 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
   if (scaling == Scaling::kWeak) row.global_batch *= row.devices;
   row.dtype = ReadDType(fields, defaults.dtype);
   row.batch_norm_samples = defaults.batch_norm_samples;
+  row.has_f32_pixels = defaults.has_f32_pixels;
   fields.Count("batch_norm_samples", row.batch_norm_samples, false, kBatches);
   if (std::string reduction; fields.Find("reduction") != nullptr) {
     fields.Word("reduction", partition::ReductionNames(), reduction);
@@ -147,6 +151,10 @@ absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
   fields.Choice("scaling", kScalings, defaults.scaling);
   defaults.dtype = ReadDType(fields, defaults.dtype);
   fields.Count("batch_norm_samples", defaults.batch_norm_samples, false, kBatches);
+  if (std::string pixels; fields.Find("pixels") != nullptr) {
+    fields.Word("pixels", {std::begin(kPixelTypes), std::end(kPixelTypes)}, pixels);
+    defaults.has_f32_pixels = pixels == kPixelTypes[1];
+  }
   fields.Number("images", table.images, false, kImages);
   table.passes = 1;
   fields.Number("passes", table.passes, false, kPasses);
@@ -173,7 +181,7 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   const partition::PlanSettings settings{.reduction = row.reduction, .overlap = row.overlap};
   if (row.plan == partition::kAutoPlan) {
     ASSIGN_OR_RETURN(const std::vector<partition::Candidate> candidates,
-                     SearchPlansOn(machine, graph, LowerOptionsOf(row), row.devices, {.settings = settings}));
+                     SearchPlansOn(machine, graph, LowerOptionsOf(row, graph), row.devices, {.settings = settings}));
     return candidates.front().plan;
   }
   ASSIGN_OR_RETURN(partition::Plan plan,
@@ -182,15 +190,18 @@ absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGra
   return plan;
 }
 
-partition::LowerOptions LowerOptionsOf(const Row& row) {
-  return {.global_batch = row.global_batch,
-          .dtype = row.dtype,
-          .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
+partition::LowerOptions LowerOptionsOf(const Row& row, const layers::LayerGraph& graph) {
+  partition::LowerOptions options{
+      .global_batch = row.global_batch,
+      .dtype = row.dtype,
+      .update = {.optimizer = program::Sgd{.momentum = kMomentum}, .weight_decay = kWeightDecay}};
+  if (!row.has_f32_pixels) options.pixels = PixelsFromBytes(graph);
+  return options;
 }
 
 absl::StatusOr<program::RepresentativeProgram> LowerRow(const Row& row, const layers::LayerGraph& graph,
                                                         const engine::Machine& machine, const partition::Plan& plan) {
-  return LowerRepresentativesOn(machine, graph, plan, LowerOptionsOf(row));
+  return LowerRepresentativesOn(machine, graph, plan, LowerOptionsOf(row, graph));
 }
 
 }  // namespace colonnade::tools

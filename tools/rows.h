@@ -41,6 +41,7 @@ struct Row {
   std::optional<bool> overlap;
   program::DType dtype = program::DType::kF32;
   int64_t batch_norm_samples = 0;  // 0: the whole batch; for whoever builds the network
+  bool has_f32_pixels = false;     // images come from the host in f32, else as bytes
   double measured_step_sec = 0;    // 0: nobody measured it
 };
 
@@ -65,8 +66,8 @@ const RowTable& PaperTable();
 // Returns the plan of a row. Errors: those of the planner or the named plan.
 absl::StatusOr<partition::Plan> PlanOfRow(const Row& row, const layers::LayerGraph& graph, const engine::Machine& machine);
 
-// Returns how a row is lowered: as training with momentum and weight decay.
-partition::LowerOptions LowerOptionsOf(const Row& row);
+// Returns how a row of a network is lowered: as training with momentum and weight decay.
+partition::LowerOptions LowerOptionsOf(const Row& row, const layers::LayerGraph& graph);
 
 // Returns a training step of a row with momentum and weight decay, under a plan of PlanOfRow, as LowerRepresentativesOn
 // lowers it.

@@ -125,7 +125,7 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
     memory.push_back(BarOf(r.row.label, tools::MemoryOf(r.program.program)[0]));
     if (r.row.devices > tools::kMostDevicesShown) continue;
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(r.row));
-    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(*graph, r.plan, tools::LowerOptionsOf(r.row)));
+    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(*graph, r.plan, tools::LowerOptionsOf(r.row, *graph)));
     ASSIGN_OR_RETURN(const engine::Simulation whole, engine::Simulate(program, table.machine, {.memory = false}));
     timelines.figures.push_back(TimelineFigure(r.row.label, whole.last_steps, r.row.devices));
     ASSIGN_OR_RETURN(tools::PlanPicture drawing, tools::PictureOfPlan(*graph, r.plan, program));

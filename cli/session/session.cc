@@ -93,12 +93,6 @@ absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
                                                      status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
 }
 
-// Bytes as values of 0..1.
-program::PixelScaling PixelsOf(const layers::LayerGraph& graph) {
-  const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
-  return {std::vector<double>(channels, 1.0 / 255), std::vector<double>(channels, 0)};
-}
-
 absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session, program::Mode mode,
                                               std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
@@ -168,7 +162,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
   session.model = std::move(network.info);
   session.graph = mode == program::Mode::kEval ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
-  session.pixels = PixelsOf(session.graph);
+  session.pixels = tools::PixelsFromBytes(session.graph);
   RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
   if (flags.batch % flags.accumulate != 0) {

@@ -88,7 +88,7 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
   const Result simulated = Run(absl::StrCat("simulate --json --model=lenet --batch=32 --machine=", In("fitted.json")));
   ASSERT_EQ(simulated.code, 0) << simulated.err;
   const json predicted = json::parse(simulated.out)["predicted"];
-  EXPECT_NEAR(predicted["step_ms"].get<double>(), 5, 0.1);
+  EXPECT_NEAR(predicted["step_ms"].get<double>(), 5, 1e-3);
   EXPECT_LT(predicted["step_ms_high"].get<double>() - predicted["step_ms_low"].get<double>(), 0.2)
       << "each draw is refitted";
 }
@@ -270,6 +270,23 @@ TEST_F(Table, ErrorBarsStandInThePlot) {
   constexpr char kErrorBar[] = "stroke-width=\"1.3\"";
   EXPECT_THAT(*engine::ReadFile(In("with-speedup.svg")), HasSubstr(kErrorBar));
   EXPECT_THAT(*engine::ReadFile(In("without-speedup.svg")), ::testing::Not(HasSubstr(kErrorBar)));
+}
+
+// On a machine whose links to the host are slow, what images weigh shows.
+TEST_F(Table, SimulatesTheStepsOfSimulate) {
+  ASSERT_TRUE(engine::ReplaceFile(In("slow.json"), R"({"colonnade_machine": 1, "name": "slow", "devices": ["gpu0"],
+      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": 1e14, "from": "guess"},
+      "memory_bytes_per_sec": {"value": 1e12, "from": "guess"}, "collectives": "ring",
+      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e8, "from": "guess"}}]})")
+                  .ok());
+  ASSERT_TRUE(engine::ReplaceFile(In("one.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 64,
+      "rows": [{"name": "1", "devices": 1, "plan": "single"}]})")
+                  .ok());
+  const std::string machine = absl::StrCat(" --draws=0 --machine=", In("slow.json"));
+  const json row = Printed(absl::StrCat("--rows=", In("one.json"), machine))["rows"][0];
+  const Result r = Run(absl::StrCat("simulate --json --model=lenet --batch=64", machine));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NEAR(row["simulated_step_ms"].get<double>(), json::parse(r.out)["predicted"]["step_ms"].get<double>(), 1e-9);
 }
 
 TEST_F(Table, PlanSaysHowOftenEachNamedPlanIsSlower) {

@@ -367,12 +367,13 @@ TEST(MachineFromJson, MemoryIsNoFasterThanItsPeak) {
 
 TEST(MachineFromJson, UncertaintyComesBackAsItWasWritten) {
   const std::string doubtful = absl::StrReplaceAll(
-      Good(), {{R"("from": "measured"}, "skew")", R"("from": "measured", "within": 1.1}, "skew")"},
-               {R"("from": "guess"}, "skew")", R"("from": "guess", "within": 2}, "skew")"},
-               {R"("from": "published", "batch_curve")",
-                R"("from": "published", "within": 1.2, "batch_curve_within": 1.4, "batch_curve")"},
-               {R"("from": "measured", "points")", R"("from": "measured", "within": 1.3, "points")"},
-               {R"("fitted_to": "lenet")", R"("fitted_to": {"model": "lenet", "batch": 8, "step_sec": 0.5})"}});
+      Good(),
+      {{R"("from": "measured"}, "skew")", R"("from": "measured", "within": 1.1}, "skew")"},
+       {R"("from": "guess"}, "skew")", R"("from": "guess", "within": 2}, "skew")"},
+       {R"("from": "published", "batch_curve")",
+        R"("from": "published", "within": 1.2, "batch_curve_within": 1.4, "batch_curve")"},
+       {R"("from": "measured", "points")", R"("from": "measured", "within": 1.3, "points")"},
+       {R"("fitted_to": "lenet")", R"("fitted_to": {"model": "lenet", "batch": 8, "step_sec": 0.5, "pixels": "fp32"})"}});
   const absl::StatusOr<Machine> machine = MachineFromJson(doubtful);
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(machine->launch_sec.within, 2);
@@ -381,6 +382,7 @@ TEST(MachineFromJson, UncertaintyComesBackAsItWasWritten) {
   EXPECT_EQ(machine->transfers[0].within, 1.3);
   EXPECT_EQ(machine->fitted_to.batch, 8);
   EXPECT_EQ(machine->fitted_to.step_sec, 0.5);
+  EXPECT_TRUE(machine->fitted_to.has_f32_pixels);
   const std::string written = MachineToJson(*machine);
   const absl::StatusOr<Machine> again = MachineFromJson(written);
   ASSERT_TRUE(again.ok()) << again.status();

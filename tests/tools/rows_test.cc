@@ -37,6 +37,19 @@ std::string ErrorOf(const std::string& from, const std::string& to) {
   return std::string(status.message());
 }
 
+TEST(LowerRow, ImagesAreBytesUnlessTheTableSaysOtherwise) {
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  for (const bool f32 : {false, true}) {
+    const absl::StatusOr<RowTable> table = RowsFromJson(
+        absl::StrReplaceAll(kTable, {{R"("rows": [)", absl::StrCat(f32 ? R"("pixels": "fp32", )" : "", R"("rows": [)")}}));
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(table->rows[0].has_f32_pixels, f32);
+    EXPECT_EQ(LowerOptionsOf(table->rows[0], graph).pixels.has_value(), !f32);
+  }
+  EXPECT_THAT(ErrorOf(R"("passes": 10)", R"("passes": 10, "pixels": "fp16")"), HasSubstr("pixels: expected"));
+  EXPECT_TRUE(PaperTable().rows[0].has_f32_pixels);
+}
+
 TEST(RowsFromJson, RowsSayWhatTheyDoOtherwiseThanTheTable) {
   const absl::StatusOr<RowTable> table = RowsFromJson(kTable);
   ASSERT_TRUE(table.ok()) << table.status();
