@@ -1,5 +1,9 @@
 #include "cli/session/named_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -41,6 +45,24 @@ absl::Status CheckNoPartOfACheckpoint(const NamedFile& file) {
                       file.flag, file.path));
 }
 
+// Results and what a flag writes would both be in it, one over the other.
+absl::Status CheckNotTheOutput(const NamedFile& file) {
+  struct stat output, place;
+  if (::fstat(STDOUT_FILENO, &output) != 0 || !S_ISREG(output.st_mode) || ::stat(file.path.c_str(), &place) != 0 ||
+      output.st_dev != place.st_dev || output.st_ino != place.st_ino) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: expected another file than the standard output goes to, found %s; name another one", file.flag, file.path));
+}
+
+// A file that is replaced needs no permission of its own, but whoever took that away meant to keep it.
+absl::Status CheckNotProtected(const NamedFile& file) {
+  if (::access(file.path.c_str(), W_OK) == 0 || errno != EACCES) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "%s: cannot write %s, which is write-protected; name another file, or chmod u+w it", file.flag, file.path));
+}
+
 }  // namespace
 
 std::string IfFile(const std::string& name) {
@@ -61,6 +83,8 @@ absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std:
                                                            file.flag, file.path, known->second));
     }
     RETURN_IF_ERROR(CheckNoPartOfACheckpoint(file));
+    RETURN_IF_ERROR(CheckNotTheOutput(file));
+    RETURN_IF_ERROR(CheckNotProtected(file));
     RETURN_IF_ERROR(engine::CheckWritable(file.path));
   }
   return absl::OkStatus();

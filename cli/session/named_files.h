@@ -18,7 +18,8 @@ struct NamedFile {
 std::string IfFile(const std::string& name);
 
 // Returns FailedPrecondition where a file of `written` is, by any path, also another of them or one of `others` (files that
-// are read, and folders), or would be part of a checkpoint; DataLoss where it cannot be written.
+// are read, and folders), would be part of a checkpoint, or is where the standard output goes; DataLoss where it cannot be
+// written, or is write-protected.
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others = {});
 
 }  // namespace colonnade::cli

@@ -67,6 +67,30 @@ TEST_F(NamedFiles, OfPlanAreNotWrittenOverWhatItReads) {
   EXPECT_EQ(Run(absl::StrCat(plan, "--plan=", In("p.json"), " --save-plan=", In("p.json"))).code, 0);
 }
 
+TEST_F(NamedFiles, NoneIsWhereTheStandardOutputGoes) {
+  const Result r = Run("train --model=two_column --data=digits --steps=1 --log=/dev/stdout");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("--log: expected another file than the standard output goes to, found /dev/stdout"));
+}
+
+// In a process of another user, since root may write everything.
+TEST_F(NamedFiles, WhatIsWriteProtectedStays) {
+  Write("best", "weights");
+  std::filesystem::permissions(In("best"), std::filesystem::perms::owner_read);
+  std::filesystem::permissions(path_, std::filesystem::perms::all);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::chown(In("best").c_str(), 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0)) {
+      std::_Exit(99);
+    }
+    const bool refused = absl::IsDataLoss(CheckWrittenFiles({{"--save", In("best")}}));
+    std::_Exit(refused && CheckWrittenFiles({{"--save", In("other")}}).ok() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
   const std::string run = In("run"), weights = run + "/step-000000002/weights.safetensors";
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=2 --checkpoint=", run)).code, 0);
