@@ -35,7 +35,7 @@ const std::vector<std::string>& OpNames() {
 
 const std::vector<std::string>& ProfiledTransferNames() {
   static const auto& names = *new std::vector<std::string>([] {
-    std::vector<std::string> all = {"exchange", "channel_slice"};
+    std::vector<std::string> all = {"exchange"};
     for (auto kind :
          {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce,
           program::CollectiveKind::kAllToAll, program::CollectiveKind::kReduce, program::CollectiveKind::kBroadcast}) {

@@ -72,7 +72,7 @@ struct Link {
 // The seconds that a transfer between `members` devices took, by the bytes of one member's operand. They stand instead of
 // what the links say.
 struct MeasuredTransfer {
-  std::string operation;  // "exchange", "channel_slice", or a collective's name
+  std::string operation;  // "exchange" or a collective's name
   int members = 2;
   std::vector<std::pair<double, double>> points;  // (bytes above 0, seconds), by bytes; at least one
   Origin origin = Origin::kMeasured;

@@ -34,7 +34,7 @@ constexpr char kVersionField[] = "colonnade_machine";
 constexpr const char* kDuplexes[] = {"full", "half", "one-way"};
 constexpr const char* kUnits[] = {"flops_per_sec", "bytes_per_sec"};
 
-constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kMostNodes = 2 * kMostLinks, kDeepest = 8;
+constexpr int kMostSteps = 16, kMostLinks = 1 << 15, kDeepest = 8;
 
 // Faster than any one device or link known in 2026: a unit is probably wrong by 1000.
 constexpr double kFastestFlops = 1e16, kFastestMemory = 5e13, kFastestLink = 2e12;
@@ -168,17 +168,16 @@ LinkLine ReadLink(const Read& json, const std::string& path, absl::Status& statu
 using NodeNumbers = std::map<std::string, std::set<int>>;  // of the nodes that are a kind and a number, by kind
 
 // Returns the numbers of all nodes, whichever line first leads to them. A line whose b ends in a digit may lead to more and
-// more of them.
+// more of them; each line makes a link of each node that it is followed from, so that there are no more than kMostLinks.
 absl::StatusOr<NodeNumbers> NumbersOf(const Machine& machine, const std::vector<LinkLine>& lines) {
   std::map<std::string, std::vector<const LinkLine*>> lines_from;  // those of many links, by kind
   NodeNumbers numbers;
   std::vector<std::pair<std::string, int>> found;  // of which no line has been followed yet
-  size_t count = 0;
+  size_t links = 0;
   const auto add = [&](const std::string& name) {
     auto numbered = Numbered(name);
     if (!numbered.has_value() || !numbers[numbered->first].insert(numbered->second).second) return;
     found.push_back(*std::move(numbered));
-    ++count;
   };
   for (const std::string& device : machine.devices) add(device);
   for (const LinkLine& line : lines) {
@@ -190,13 +189,15 @@ absl::StatusOr<NodeNumbers> NumbersOf(const Machine& machine, const std::vector<
     }
   }
   while (!found.empty()) {
-    if (count > kMostNodes) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("links: expected to lead to at most %d nodes, found more", kMostNodes));
-    }
     const auto [kind, number] = std::move(found.back());
     found.pop_back();
-    for (const LinkLine* line : lines_from[kind]) add(absl::StrCat(line->link.b, number / line->each));
+    const std::vector<const LinkLine*>& from_here = lines_from[kind];
+    links += from_here.size();
+    if (links > kMostLinks) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "links: expected at most %d links, found more: lines with \"each\" stand for one from every node", kMostLinks));
+    }
+    for (const LinkLine* line : from_here) add(absl::StrCat(line->link.b, number / line->each));
   }
   return numbers;
 }

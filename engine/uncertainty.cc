@@ -37,7 +37,9 @@ void Multiply(Machine& machine, Factor factor) {
     quantity("link.one_transfer_bytes_per_sec", link.one_transfer_bytes_per_sec);
   }
   for (MeasuredTransfer& transfer : machine.transfers) {
-    const double seconds = factor("transfer", transfer.source, WithinOf(transfer.within, transfer.origin));
+    const std::string source =
+        transfer.source.empty() ? absl::StrCat(transfer.operation, " of ", transfer.members) : transfer.source;
+    const double seconds = factor("transfer", source, WithinOf(transfer.within, transfer.origin));
     for (auto& [bytes, time] : transfer.points) time *= seconds;
   }
 }

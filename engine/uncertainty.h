@@ -2,8 +2,9 @@
 //
 // A number that is right within a factor f is drawn from value / f to value · f, its logarithm evenly. A guess that states
 // no factor has kGuessWithin; all other numbers that state none are certain. Numbers of one field that name one source are
-// one piece of knowledge, so they get one factor (the four links of one kind, the passes of one kernel); all others are
-// drawn apart. Sizes of memory, peaks and cores are not drawn, and memory never exceeds its peak.
+// one piece of knowledge, so they get one factor (the four links of one kind, the passes of one kernel), and so do links
+// that name none; all others are drawn apart. Sizes of memory, peaks and cores are not drawn, and memory never exceeds its
+// peak.
 #ifndef COLONNADE_ENGINE_UNCERTAINTY_H_
 #define COLONNADE_ENGINE_UNCERTAINTY_H_
 

@@ -94,19 +94,11 @@ bool GoesRound(program::CollectiveKind kind) {
 // Each ring carries an equal part; what goes the same way in several of them is one flow. REQUIRES: GoesRound(kind).
 Phase BesideEachOther(program::CollectiveKind kind, const std::vector<std::vector<int>>& rings, double bytes) {
   Phase phase;
-  absl::flat_hash_map<std::pair<int, int>, size_t> flow_of;
   for (const std::vector<int>& ring : rings) {
-    const Phase of_ring = MakePhases(kind, CollectiveAlgorithm::kRing, ring, bytes / static_cast<double>(rings.size()))[0];
-    phase.hops = of_ring.hops;
-    for (const Flow& flow : of_ring.flows) {
-      const auto [it, added] = flow_of.emplace(std::pair(flow.from, flow.to), phase.flows.size());
-      if (added) {
-        phase.flows.push_back(flow);
-      } else {
-        phase.flows[it->second].bytes += flow.bytes;
-      }
-    }
+    const double part = bytes / static_cast<double>(rings.size());
+    AddFlowsOf(MakePhases(kind, CollectiveAlgorithm::kRing, ring, part)[0], phase);
   }
+  JoinFlows(phase);
   return phase;
 }
 
@@ -286,25 +278,30 @@ double CostModel::MeasuredTransferSeconds(const std::string& what, int members, 
 }
 
 void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once, CollectiveSchedule& schedule) const {
-  double longest = 0;
-  absl::flat_hash_map<int, double> load, engines;  // of few of them, where a group is small and the machine is not
+  // Of one leg of all flows: the second begins when the first has ended.
+  struct LegLoad {
+    double longest = 0;
+    absl::flat_hash_map<int, double> resources, engines;  // few, where a group is small and the machine is not
+  };
+  LegLoad loads[2];
   for (const Phase& phase : at_once) {
-    double latency = 0;
+    double latency[2] = {};
     for (const Flow& flow : phase.flows) {
-      double alone = 0, hops = 0;
-      for (const Route& leg : routes.Between(flow.from, flow.to)) {
-        alone += flow.bytes / std::min(leg.bytes_per_sec, flow.max_rate);
-        hops += leg.latency_sec;
-        for (int r : leg.resources) longest = std::max(longest, (load[r] += flow.bytes) / routes.capacities()[r]);
-        for (int e : leg.engines) longest = std::max(longest, engines[e] += flow.bytes / leg.bytes_per_sec);
+      const std::vector<Route> legs = routes.Between(flow.from, flow.to);
+      for (size_t i = 0; i < legs.size(); ++i) {
+        const Route& leg = legs[i];
+        LegLoad& load = loads[i];
+        const auto note = [&load](double seconds) { load.longest = std::max(load.longest, seconds); };
+        note(flow.bytes / std::min(leg.bytes_per_sec, flow.max_rate));
+        for (int r : leg.resources) note((load.resources[r] += flow.bytes) / routes.capacities()[r]);
+        for (int e : leg.engines) note(load.engines[e] += flow.bytes / leg.bytes_per_sec);
+        latency[i] = std::max(latency[i], leg.latency_sec * phase.hops);
       }
-      longest = std::max(longest, alone);
-      latency = std::max(latency, hops * phase.hops);
     }
-    schedule.latency_sec += latency;
+    schedule.latency_sec += latency[0] + latency[1];
     schedule.sec_per_byte += MemorySeconds(3 * phase.summed_bytes);
   }
-  schedule.sec_per_byte += longest;
+  schedule.sec_per_byte += loads[0].longest + loads[1].longest;
 }
 
 std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind,

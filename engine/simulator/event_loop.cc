@@ -44,7 +44,17 @@ bool EventLoop::Run() {
   while (static_cast<int>(finish_.size()) < max_steps_ && !IsSteady()) {
     if (!Advance()) return false;
   }
+  EndTimesOfWhatRuns();
   return true;
+}
+
+void EventLoop::EndTimesOfWhatRuns() {
+  if (!keeps_times_) return;
+  for (const LaneState& lane : lanes_) {
+    if (!lane.busy) continue;
+    TaskTime& time = times_[lane.step][lane.order[lane.next]];
+    time.end = std::max(time.start, absl::Seconds(now_));
+  }
 }
 
 // Advances to the next event and does what follows from it. While time stands still flows need no rates.

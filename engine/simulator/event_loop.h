@@ -25,8 +25,9 @@ class EventLoop {
   // which never happens to a Program that Verify accepts.
   bool Run();
 
-  const std::vector<double>& finish() const { return finish_; }               // by step
-  const std::vector<std::vector<TaskTime>>& times() const { return times_; }  // by step; empty without options.trace
+  const std::vector<double>& finish() const { return finish_; }  // by step
+  // By step; empty without options.trace. What still runs when Run returns ends at that time.
+  const std::vector<std::vector<TaskTime>>& times() const { return times_; }
   int64_t tasks_run() const { return tasks_run_; }
 
  private:
@@ -79,6 +80,7 @@ class EventLoop {
 
   bool Advance();
   bool IsSteady() const;
+  void EndTimesOfWhatRuns();
 
   const program::Program& program_;
   const Machine& machine_;

@@ -10,7 +10,7 @@ namespace {
 
 using Ring = std::vector<int>;
 
-constexpr int kMostTries = 10'000;      // to lengthen a path, in one search
+constexpr int kMostTries = 10'000;      // to lengthen paths, in the search for all cycles of a group
 constexpr double kMostCycles = 64;      // over one link
 constexpr double kClearlySlower = 0.9;  // than links inside a node, which may be measured apart
 

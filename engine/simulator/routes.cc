@@ -12,6 +12,12 @@
 #include "base/status_macros.h"
 
 namespace colonnade::engine {
+namespace {
+
+constexpr int kMostLinksOfRoute = 64;
+
+}  // namespace
+
 // The link graph, nodes by number; devices come first, in their order.
 class LinkGraph {
  public:
@@ -39,34 +45,63 @@ class LinkGraph {
   }
   const std::vector<double>& capacities() const { return capacities_; }
 
-  // The best route from `start` to every node; nothing where there is none.
-  std::vector<std::optional<Route>> RoutesFrom(int start) const {
-    std::vector<std::optional<Route>> best(edges_.size());
-    best[start] = Route{.resources = {}, .engines = {}, .bytes_per_sec = std::numeric_limits<double>::infinity()};
-    // Widens by one link at a time: routes of fewer links are final before longer ones begin.
+  // The best ways from one node to every other of at most kMostLinksOfRoute links. A node knows the one before it alone, so
+  // that a long chain of them takes no more than its length.
+  class Ways {
+   public:
+    // Nothing where there is none.
+    std::optional<Route> RouteTo(int node) const {
+      if (node != start_ && reached_[node].links == 0) return std::nullopt;
+      const Reached& end = reached_[node];
+      Route route{.resources = {}, .engines = {}, .latency_sec = end.latency_sec, .bytes_per_sec = end.bytes_per_sec};
+      for (int at = node; at != start_; at = reached_[at].before) {
+        route.resources.push_back(reached_[at].resource);
+        route.first_node = at;
+      }
+      std::reverse(route.resources.begin(), route.resources.end());
+      return route;
+    }
+
+   private:
+    friend class LinkGraph;
+    struct Reached {
+      int links = 0;  // 0: not reached, or the start
+      int before = kNoNode, resource = -1;
+      double latency_sec = 0, bytes_per_sec = 0;
+    };
+    int start_ = 0;
+    std::vector<Reached> reached_;  // by node
+  };
+
+  // Widens by one link at a time: routes of fewer links are final before longer ones begin.
+  Ways WaysFrom(int start) const {
+    Ways ways;
+    ways.start_ = start;
+    ways.reached_.resize(edges_.size());
+    ways.reached_[start].bytes_per_sec = std::numeric_limits<double>::infinity();
     std::vector<int> frontier = {start};
-    while (!frontier.empty()) {
-      std::map<int, Route> next;
+    for (int links = 1; links <= kMostLinksOfRoute && !frontier.empty(); ++links) {
+      std::vector<int> next;
       for (int node : frontier) {
         if (node != start && node < devices_) continue;  // a device forwards nothing
+        const Ways::Reached from = ways.reached_[node];
         for (const Edge& edge : edges_[node]) {
-          if (best[edge.to] || (edge.to < devices_ && is_passed_over_[edge.to])) continue;
-          Route route = *best[node];
-          route.resources.push_back(edge.resource);
-          if (node == start) route.first_node = edge.to;
-          route.latency_sec += edge.latency_sec;
-          route.bytes_per_sec = std::min(route.bytes_per_sec, edge.max_rate);
-          const auto [it, added] = next.emplace(edge.to, route);
-          if (!added && it->second.bytes_per_sec < route.bytes_per_sec) it->second = route;
+          Ways::Reached& to = ways.reached_[edge.to];
+          const bool is_final = edge.to == start || (to.links > 0 && to.links < links);
+          if (is_final || (edge.to < devices_ && is_passed_over_[edge.to])) continue;
+          const double rate = std::min(from.bytes_per_sec, edge.max_rate);
+          if (to.links == 0) {
+            next.push_back(edge.to);
+          } else if (rate <= to.bytes_per_sec) {
+            continue;
+          }
+          to = {links, node, edge.resource, from.latency_sec + edge.latency_sec, rate};
         }
       }
-      frontier.clear();
-      for (auto& [node, route] : next) {
-        best[node] = std::move(route);
-        frontier.push_back(node);
-      }
+      std::sort(next.begin(), next.end());
+      frontier = std::move(next);
     }
-    return best;
+    return ways;
   }
 
  private:
@@ -174,8 +209,10 @@ std::pair<double, double> Nearness(const std::vector<Route>& legs) {
 }
 
 absl::Status NoRoute(const std::string& from, const std::string& to) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("links: expected a way from \"%s\" to \"%s\", found none; add the links between them", from, to));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "links: expected a way from \"%s\" to \"%s\", found none; add the links between them (of a way, at most "
+      "%d)",
+      from, to, kMostLinksOfRoute));
 }
 
 // The class of each device. Those that are staged with some others alone are like no other.
@@ -250,11 +287,11 @@ absl::Status Routes::FindPatterns(const Machine& machine, const LinkGraph& graph
   const Staged staged(machine);
   for (int a = 0; a < classes; ++a) {
     const int from = FromOf(a);
-    const std::vector<std::optional<Route>> best = graph.RoutesFrom(from);
+    const LinkGraph::Ways ways = graph.WaysFrom(from);
     for (int b = 0; b < classes; ++b) {
       const int to = ToOf(a, b);
       if (to < 0) continue;  // a class of one device
-      ASSIGN_OR_RETURN(patterns_[a * classes + b], LegsBetween(machine, from, to, staged.Is(from, to), best[to]));
+      ASSIGN_OR_RETURN(patterns_[a * classes + b], LegsBetween(machine, from, to, staged.Is(from, to), ways.RouteTo(to)));
     }
   }
   return absl::OkStatus();
@@ -275,14 +312,15 @@ absl::StatusOr<Routes::NodeRoutes> Routes::RoutesOfNode(const Machine& machine, 
   NodeRoutes routes;
   const std::optional<int> at = graph.FindNode(node);
   if (!at) return NoRoute(machine.devices[0], node);
-  const std::vector<std::optional<Route>> from_node = graph.RoutesFrom(*at);
+  const LinkGraph::Ways from_node = graph.WaysFrom(*at);
   std::vector<std::optional<Route>> to_node;  // by class
-  for (const ClassEnds& of_class : ends_) to_node.push_back(graph.RoutesFrom(of_class.first)[*at]);
+  for (const ClassEnds& of_class : ends_) to_node.push_back(graph.WaysFrom(of_class.first).RouteTo(*at));
   for (int device = 0; device < static_cast<int>(class_of.size()); ++device) {
     const int model = FromOf(class_of[device]);
     if (!to_node[class_of[device]]) return NoRoute(machine.devices[model], node);
-    if (!from_node[model]) return NoRoute(node, machine.devices[model]);
-    Route to = *to_node[class_of[device]], from = *from_node[model];
+    std::optional<Route> from_there = from_node.RouteTo(model);
+    if (!from_there) return NoRoute(node, machine.devices[model]);
+    Route to = *to_node[class_of[device]], from = *std::move(from_there);
     Adapt(model, device, to.resources.front());
     Adapt(model, device, from.resources.back());
     routes.to.push_back(WithEngines(std::move(to), device, kNoDevice));

@@ -32,14 +32,14 @@ struct Route {
 };
 
 // The node that adds, where collectives go through one (Machine::server), in the place of a device.
-inline constexpr int kServer = -1;
+inline constexpr int kServer = -2;
 
 class LinkGraph;
 
 class Routes {
  public:
-  // Finds the route of fewest links, then of the greatest rate, between each two devices; no route leads through a device.
-  // InvalidArgument where a device has no route to another.
+  // Finds the route of fewest links, at most 64, then of the greatest rate, between each two devices; none leads through a
+  // device. InvalidArgument where a device has no route to another.
   static absl::StatusOr<Routes> Create(const Machine& machine) { return Create(machine, machine.device_count()); }
   // Finds the routes between the machine's first `devices` alone.
   static absl::StatusOr<Routes> Create(const Machine& machine, int devices);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "engine/simulator/routes.h"
 
 namespace colonnade::engine {
@@ -112,6 +113,7 @@ std::vector<Phase> AllReduce(CollectiveAlgorithm algorithm, const std::vector<in
       Phase phase = TreePhase(members, bytes / 2);
       AddFlowsOf(TreePhase({members.rbegin(), members.rend()}, bytes / 2), phase);
       AddFlowsOf(Reversed(phase), phase);
+      JoinFlows(phase);
       phase.hops *= 2;
       return {phase};
     }
@@ -131,6 +133,20 @@ std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double ope
   Phase phase = RingPhase(members, (m + 1) / m * operand_bytes, /*hops=*/2);
   for (Flow& flow : phase.flows) flow.max_rate = max_rate;
   return {phase};
+}
+
+void JoinFlows(Phase& phase) {
+  std::vector<Flow> joined;
+  absl::flat_hash_map<std::pair<int, int>, size_t> at;
+  for (const Flow& flow : phase.flows) {
+    const auto [it, is_new] = at.emplace(std::pair(flow.from, flow.to), joined.size());
+    if (is_new) {
+      joined.push_back(flow);
+    } else {
+      joined[it->second].bytes += flow.bytes;
+    }
+  }
+  phase.flows = std::move(joined);
 }
 
 void AddFlowsOf(const Phase& more, Phase& phase) {

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/simulator.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
 #include "tests/engine/on_a_switch.h"
@@ -366,6 +368,55 @@ TEST(CollectiveSeconds, AreThoseMeasuredWhereThereAre) {
   machine.transfers = {{.operation = "all_reduce", .members = 4, .points = {{3e9, 42}}}};
   EXPECT_EQ(SecondsOf(machine, CollectiveKind::kAllReduce, 4, 3e9), 42);
   EXPECT_NEAR(SecondsOf(machine, CollectiveKind::kAllReduce, 3, 3e9), 0.125 + 4 + 4.0 / 3 * 3, kRounding);
+}
+
+// Without peer access the second halves begin when all first ones have ended: each half has the link of the host to itself.
+TEST(CollectiveSeconds, OfStagedPairsAreThoseOfOneHalfBehindTheOther) {
+  Machine machine = OnASwitchWith(2, CollectiveAlgorithm::kRing);
+  machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}, .latency_sec = {0.25}});
+  machine.peer_access = false;
+  // Both send 1 GB to the host at once, 4 s over its link, and then get as much from it.
+  const double seconds = SecondsOf(machine, CollectiveKind::kAllReduce, 2, 1e9);
+  EXPECT_NEAR(seconds, 0.125 + 2 * 2 * 0.75 + 4 + 4, kRounding);
+  program::Builder builder("case", program::Mode::kTrain, 1, program::DType::kF32, {{"data", 2}});
+  std::vector<program::Member> members;
+  for (int d : {0, 1}) {
+    members.push_back({{builder.Accumulate(builder.AddBuffer(d, "x", program::DType::kF32, {250'000'000}))}, {}});
+  }
+  builder.AddCollective(builder.AddGroup({0, 1}), {.kind = CollectiveKind::kAllReduce}, std::move(members),
+                        program::Lane::kComm, {"sum"});
+  const absl::StatusOr<Simulation> simulation = Simulate(std::move(builder).Build(), machine);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_NEAR(absl::ToDoubleSeconds(simulation->first_step), seconds, 1e-6);
+}
+
+// The algorithms and forms that an all-reduce of so many devices on a switch that adds may have.
+std::vector<CostModel::CollectiveSchedule> SchedulesOf(int members) {
+  Machine machine = OnASwitchWith(members, CollectiveAlgorithm::kFastest);
+  machine.switch_bytes_per_sec.value = 1e9;
+  std::vector<int> group(members);
+  std::iota(group.begin(), group.end(), 0);
+  return CostModel(machine, members).SchedulesFor(*Routes::Create(machine), CollectiveKind::kAllReduce, group, 0);
+}
+
+TEST(SchedulesFor, DirectIsOneOfUpTo16Members) {
+  const auto is_direct = [](const CostModel::CollectiveSchedule& schedule) {
+    return schedule.algorithm == CollectiveAlgorithm::kDirect;
+  };
+  for (int members : {16, 17}) {
+    const std::vector<CostModel::CollectiveSchedule> schedules = SchedulesOf(members);
+    EXPECT_EQ(std::any_of(schedules.begin(), schedules.end(), is_direct), members == 16) << members;
+  }
+}
+
+TEST(SchedulesFor, ASwitchAddsForUpTo128Devices) {
+  const auto is_in_switch = [](const CostModel::CollectiveSchedule& schedule) {
+    return schedule.form == CostModel::CollectiveSchedule::Form::kInSwitch;
+  };
+  for (int members : {128, 129}) {
+    const std::vector<CostModel::CollectiveSchedule> schedules = SchedulesOf(members);
+    EXPECT_EQ(std::any_of(schedules.begin(), schedules.end(), is_in_switch), members == 128) << members;
+  }
 }
 
 }  // namespace

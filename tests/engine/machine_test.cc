@@ -340,7 +340,13 @@ TEST(MachineFromJson, LinksForManyAreBounded) {
 // Node x0 leads to x10, that to x110, and so on; with nine such lines to nearly every number that there is.
 TEST(MachineFromJson, NodesToWhichLinksForManyLeadAreBounded) {
   EXPECT_THAT(ErrorOfMoreLinks(9, 1, [](int i) { return absl::StrCat("gpu", i); }),
-              HasSubstr("links: expected to lead to at most 65536 nodes"));
+              HasSubstr("links: expected at most 32768 links, found more"));
+}
+
+// Of these each GPU has 4,000: the lines are not followed further than there may be links.
+TEST(MachineFromJson, LinesThatLeadNowhereNewAreCountedAsTheyAreFollowed) {
+  EXPECT_THAT(ErrorOfMoreLinks(4'000, 4096, [](int i) { return absl::StrCat("x", i, "x"); }),
+              HasSubstr("links: expected at most 32768 links, found more"));
 }
 
 TEST(Routes, DevicesOfTooManyKindsAreRefused) {

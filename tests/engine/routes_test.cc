@@ -77,5 +77,53 @@ TEST(RoutesOfClasses, DevicesThatAreStagedOrLinkedToEachOtherAreLikeNoOther) {
   EXPECT_EQ(Routes::Create(machine)->Between(4, 12)[0].bytes_per_sec, 7e9);
 }
 
+// Two devices with so many links between them, one behind the other.
+Machine LinksInARow(int links) {
+  Machine machine;
+  machine.devices = {"first", "last"};
+  for (int link = 0; link < links; ++link) {
+    machine.links.push_back({.a = link == 0 ? "first" : absl::StrCat("n", link),
+                             .b = link + 1 == links ? "last" : absl::StrCat("n", link + 1),
+                             .bytes_per_sec = {1e9 + link},
+                             .latency_sec = {1}});
+  }
+  return machine;
+}
+
+TEST(Routes, AreOfAtMost64Links) {
+  const absl::StatusOr<Routes> routes = Routes::Create(LinksInARow(64));
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  const Route route = routes->Between(0, 1)[0];
+  ASSERT_EQ(route.resources.size(), 64u);
+  for (int link = 0; link < 64; ++link) EXPECT_EQ(route.resources[link], 2 * link) << "there and back are two";
+  EXPECT_EQ(route.latency_sec, 64);
+  EXPECT_EQ(route.bytes_per_sec, 1e9);
+  for (int links : {65, 32768}) {
+    EXPECT_EQ(
+        Routes::Create(LinksInARow(links)).status().message(),
+        "links: expected a way from \"first\" to \"last\", found none; add the links between them (of a way, at most 64)");
+  }
+}
+
+// Of ways of as many links the widest counts, and of these the first; a shorter one counts before a wider one.
+TEST(Routes, AreTheShortestThenTheWidest) {
+  Machine machine;
+  machine.devices = {"d0", "d1"};
+  const auto link = [&](const char* a, const char* b, double rate) {
+    machine.links.push_back({.a = a, .b = b, .bytes_per_sec = {rate}, .latency_sec = {1}});
+  };
+  for (const auto& [node, rate] : {std::pair{"slow", 1e9}, {"fast", 3e9}, {"as fast", 3e9}}) {
+    link("d0", node, rate);
+    link(node, "d1", rate);
+  }
+  link("d0", "a", 9e9);
+  link("a", "b", 9e9);
+  link("b", "d1", 9e9);
+  const Route route = Routes::Create(machine)->Between(0, 1)[0];
+  EXPECT_EQ(route.bytes_per_sec, 3e9);
+  EXPECT_EQ(std::vector<int>(route.resources.begin(), route.resources.end()), (std::vector<int>{4, 6}));
+  EXPECT_EQ(route.first_node, 3) << "behind the devices and \"slow\"";
+}
+
 }  // namespace
 }  // namespace colonnade::engine

@@ -332,5 +332,21 @@ TEST(Simulate, ManyTasksASecond) {
   EXPECT_GT(rate, 20'000);
 }
 
+// Under each computation of 5 ms the 3 ms are sent that the one before has made.
+TEST(Simulate, WhatRunsWhereTheMeasuredStepEndsCountsAsWhatRanWhereItBegan) {
+  Case c(2);
+  const BufferId x = c.Bytes(0, 3'000'000);
+  c.Compute(0, x, 5'000'000);
+  c.Send(0, x, 1, c.Bytes(1, 3'000'000));
+  Program program = c.Build();
+  program.tasks[1].waits = {program::TaskId{0}};
+  const Simulation s = Of(program, OnASwitch(2));
+  EXPECT_NEAR(Ms(s.step), 5, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].compute), 5, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].exposed_communication), 0, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].idle), 0, kExact);
+  EXPECT_NEAR(Ms(s.devices[1].exposed_communication), 5, kExact) << "it waits for what comes";
+}
+
 }  // namespace
 }  // namespace colonnade::engine

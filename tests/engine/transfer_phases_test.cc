@@ -1,9 +1,13 @@
 // Times of transfers that the published formulas leave out: sums between phases, loads and stores, staged pairs.
 #include "engine/simulator/transfer_phases.h"
 
+#include <numeric>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/simulator.h"
+#include "engine/simulator/cost_model.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
 #include "tests/engine/on_a_switch.h"
@@ -82,6 +86,35 @@ TEST(Simulate, AStagedPairIsStagedBothWays) {
     machine.links.push_back({.a = "switch", .b = "host", .bytes_per_sec = {0.5e9}, .latency_sec = {0.5 * kMs}});
     machine.staged = {{"d1", "d0"}};
     EXPECT_NEAR(MsOf(std::move(builder), machine), to == 2 ? 0.5 + 4 : 2 * (0.75 + 8), 1e-6) << from << " to " << to;
+  }
+}
+
+TEST(MakePhases, WhatBothTreesSendOneWayIsOneFlow) {
+  for (const auto& [members, flows] : {std::pair{2, 2u}, {3, 6u}, {8, 28u}}) {
+    std::vector<int> group(members);
+    std::iota(group.begin(), group.end(), 0);
+    const std::vector<Phase> phases = MakePhases(CollectiveKind::kAllReduce, CollectiveAlgorithm::kTree, group, 8);
+    ASSERT_EQ(phases.size(), 1u);
+    std::set<std::pair<int, int>> ways;
+    double bytes = 0;
+    for (const Flow& flow : phases[0].flows) {
+      EXPECT_TRUE(ways.emplace(flow.from, flow.to).second) << flow.from << " to " << flow.to << " of " << members;
+      bytes += flow.bytes;
+    }
+    EXPECT_EQ(bytes, 2.0 * (members - 1) * 8);
+    EXPECT_LE(ways.size(), flows);
+  }
+}
+
+// A ring of two sends S each way, and so does a tree: no more than the cap in each.
+TEST(CollectiveSeconds, ACapOnATransferIsOneOnAllThatATreeSendsOneWay) {
+  Machine machine = OnASwitch(2);
+  for (Link& link : machine.links) link.one_transfer_bytes_per_sec.value = 0.25e9;
+  const Routes routes = *Routes::Create(machine);
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree}) {
+    machine.collectives = algorithm;
+    EXPECT_NEAR(CostModel(machine, 2).CollectiveSeconds(routes, CollectiveKind::kAllReduce, 2, 1e9), 4, 1e-9)
+        << Name(algorithm);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -137,6 +139,25 @@ TEST(DrawMachine, KeepsMemoryBelowItsPeakAndCurvesBelowOne) {
   EXPECT_EQ(Drawn(machine, [](const Machine& m) { return m.memory_bytes_per_sec.value; }).back(), 1.2e11);
   EXPECT_EQ(Drawn(machine, [](const Machine& m) { return m.ops[0].batch_curve[0].second; }).back(), 1);
   EXPECT_EQ(Drawn(machine, [](const Machine& m) { return m.ops[0].batch_curve[1].second; }).front(), 1);
+}
+
+TEST(DrawMachine, OfNumbersWithoutASourceLinksGoTogetherAndTransfersApart) {
+  Machine machine = Certain();
+  for (Link& link : machine.links) {
+    link.bytes_per_sec.source.clear();
+    link.bytes_per_sec.within = 2;
+  }
+  machine.transfers[0].within = 2;
+  for (const auto& [operation, members] : {std::pair{"exchange", 4}, {"all_reduce", 2}}) {
+    machine.transfers.push_back(machine.transfers[0]);
+    machine.transfers.back().operation = operation;
+    machine.transfers.back().members = members;
+  }
+  const Machine drawn = DrawMachine(machine, 1, 3);
+  EXPECT_EQ(drawn.links[0].bytes_per_sec.value, drawn.links[1].bytes_per_sec.value);
+  std::set<double> seconds;
+  for (const MeasuredTransfer& transfer : drawn.transfers) seconds.insert(transfer.points[0].second);
+  EXPECT_EQ(seconds.size(), 3u);
 }
 
 }  // namespace
