@@ -11,7 +11,6 @@
 #include <optional>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -37,9 +36,10 @@ int64_t StepOf(const std::string& name) {
 
 // Whether a file is of a checkpoint, or a temporary one for such a file.
 bool IsOurs(const std::string& name) {
-  return absl::StartsWith(name, kManifestName) || absl::StartsWith(name, kReading) ||
+  const auto is_of = [&name](const std::string& file) { return name == file || IsTemporaryFor(name, file); };
+  return is_of(kManifestName) || is_of(kReading) ||
          std::any_of(std::begin(kStateKinds), std::end(kStateKinds),
-                     [&](StateKind kind) { return absl::StartsWith(name, FileNameOf(kind)); });
+                     [&](StateKind kind) { return is_of(FileNameOf(kind)); });
 }
 
 // Removes what of `folder` is ours, and the folder if nothing else is in it; as far as it goes.

@@ -354,6 +354,12 @@ absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<
 absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors) {
   const Program& program = loaded.program();
   ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors));
+  for (const TensorView* tensor : matched) {
+    const int64_t expected = program::ElementCount(tensor->shape) * program::SizeInBytes(tensor->dtype);
+    if (std::ssize(tensor->bytes) == expected) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tensor \"%s\": expected %d bytes, found %d", tensor->name, expected, tensor->bytes.size()));
+  }
   size_t next = 0;
   for (const Parameter& parameter : program.parameters) {
     if (!Has(parameter, kind)) continue;

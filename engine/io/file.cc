@@ -59,12 +59,6 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
   return target;
 }
 
-// Whether `name` is that of a temporary file for the file called `final_name`.
-bool IsTemporaryFor(absl::string_view name, absl::string_view final_name) {
-  return absl::ConsumePrefix(&name, final_name) && absl::ConsumePrefix(&name, kMark) &&
-         absl::ConsumeSuffix(&name, kEnding) && name.find_first_not_of("0123456789-") == absl::string_view::npos;
-}
-
 // Removes the temporary files for `path` that nobody has locked: their process was killed.
 void RemoveAbandoned(const std::string& path) {
   const std::string final_name = std::filesystem::path(path).filename().string();
@@ -128,7 +122,7 @@ class TemporaryFile {
 
   // Where the group cannot be the old one, the new one may not do what that might.
   void TakeOwnerAndMode(const struct stat& old) {
-    const bool owned = ::fchown(descriptor_, old.st_uid, old.st_gid) == 0;
+    const bool owned = calls_.Fchown(descriptor_, old.st_uid, old.st_gid) == 0;
     (void)::fchmod(descriptor_, old.st_mode & (owned ? 0777 : 0707));
   }
 
@@ -168,6 +162,11 @@ absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
   return ReplaceFile(path, [contents](Append append) { return append(contents); });
+}
+
+bool IsTemporaryFor(absl::string_view name, absl::string_view final_name) {
+  return absl::ConsumePrefix(&name, final_name) && absl::ConsumePrefix(&name, kMark) &&
+         absl::ConsumeSuffix(&name, kEnding) && name.find_first_not_of("0123456789-") == absl::string_view::npos;
 }
 
 std::string BehindLinks(const std::string& path) {

@@ -28,6 +28,9 @@ absl::Status ReplaceFile(const std::string& path, absl::FunctionRef<absl::Status
                          const FileCalls& calls = FileCalls());
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 
+// Returns whether `name` is that of a temporary file of ReplaceFile for the file called `final_name`.
+bool IsTemporaryFor(absl::string_view name, absl::string_view final_name);
+
 // Returns where ReplaceFile writes: `path`, or what it leads to where it is a link, be that there or not.
 std::string BehindLinks(const std::string& path);
 

@@ -20,6 +20,7 @@ class FileCalls {
   virtual int Open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
   virtual ssize_t Write(int file, const void* bytes, size_t count) const { return ::write(file, bytes, count); }
   virtual int Fsync(int file) const { return ::fsync(file); }
+  virtual int Fchown(int file, uid_t owner, gid_t group) const { return ::fchown(file, owner, group); }
   virtual int Flock(int file, int operation) const { return ::flock(file, operation); }
   virtual int Mkdir(const char* path, mode_t mode) const { return ::mkdir(path, mode); }
   virtual int Rmdir(const char* path) const { return ::rmdir(path); }

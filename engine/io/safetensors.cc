@@ -273,10 +273,10 @@ absl::Status CheckStated(absl::Span<const TensorView> tensors) {
   for (const TensorView& tensor : tensors) {
     const std::string name = base::Quoted(tensor.name);
     if (tensor.name == kMetadata) return Broken(absl::StrCat(name, " cannot be the name of a tensor"));
-    const int64_t elements = static_cast<int64_t>(tensor.bytes.size()) / program::SizeInBytes(tensor.dtype);
-    if (elements != program::ElementCount(tensor.shape)) {
-      return Broken(absl::StrFormat("tensor %s: expected as many values as shape %s has, found %d", name,
-                                    program::ToString(tensor.shape), elements));
+    const int64_t expected = program::ElementCount(tensor.shape) * program::SizeInBytes(tensor.dtype);
+    if (static_cast<int64_t>(tensor.bytes.size()) != expected) {
+      return Broken(absl::StrFormat("tensor %s: expected %d bytes, as shape %s has, found %d", name, expected,
+                                    program::ToString(tensor.shape), tensor.bytes.size()));
     }
     names.push_back(tensor.name);
   }

@@ -313,5 +313,24 @@ TEST_F(Checkpoints, ASaveThatFailsLeavesTheFilesOfOthers) {
   EXPECT_FALSE(std::filesystem::exists(folder->PathOf(1) + "/weights.safetensors"));
 }
 
+TEST_F(Checkpoints, FilesOfOthersInACheckpointStayWhateverTheirNamesBeginWith) {
+  const char* others[] = {"manifest.json.bak", "weights.safetensors.orig", "reading-notes.txt",
+                          "manifest.json.colonnade-x.tmp"};
+  const char* ours[] = {"manifest.json", "weights.safetensors", "weights.safetensors.colonnade-1-0.tmp"};
+  const std::unique_ptr<CheckpointFolder> folder = Open({.keep = 1});
+  ASSERT_TRUE(Save(*folder, 1, 2).ok());
+  const std::string path = folder->PathOf(1);
+  for (const char* name : others) ASSERT_TRUE(ReplaceFile(path + "/" + name, "x").ok());
+  ASSERT_TRUE(ReplaceFile(path + "/" + ours[2], "x").ok());
+  Loaded made(Parameters(1, 1));
+  made.Initial(1);
+  StateCopy copy;
+  ASSERT_TRUE(CopyState(made.loaded, copy).ok());
+  ASSERT_TRUE(folder->Save({.position = {.step = 2, .loss = 1}}, copy).ok());
+  EXPECT_EQ(folder->Retire().code(), absl::StatusCode::kDataLoss) << "the folder stays with them";
+  for (const char* name : ours) EXPECT_FALSE(std::filesystem::exists(path + "/" + name)) << name;
+  for (const char* name : others) EXPECT_TRUE(std::filesystem::exists(path + "/" + name)) << name;
+}
+
 }  // namespace
 }  // namespace colonnade::engine

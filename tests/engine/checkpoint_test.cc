@@ -3,6 +3,7 @@
 #include "engine/checkpoint.h"
 
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -312,6 +313,14 @@ TEST_F(Saver, WhatIsNotFiniteIsNotWritten) {
     EXPECT_THAT(std::string(saved->status.message()), HasSubstr("step 3: tensor \"u\""));
     EXPECT_TRUE(CheckpointSteps(In("run"))->empty());
   }
+}
+
+TEST_F(Checkpoint, AManifestOfMoreThan256MiBIsNotRead) {
+  Save(Drawn(1, 1));
+  std::filesystem::resize_file(In("c/manifest.json"), (int64_t{1} << 28) + 1);
+  const absl::Status status = ReadManifest(In("c")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected at most 268435456 bytes"));
 }
 
 }  // namespace

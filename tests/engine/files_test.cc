@@ -326,5 +326,38 @@ TEST(SafetensorsHeader, HostileFilesAreRefused) {
   EXPECT_THAT(ErrorOf(File(R"({"__metadata__":{"k":1}})", 0)), HasSubstr("text"));
 }
 
+// As where another user's file is replaced: what its group might, the new file's group may not.
+struct OwnersThatStay : FileCalls {
+  int Fchown(int, uid_t, gid_t) const override {
+    errno = EPERM;
+    return -1;
+  }
+};
+
+TEST_F(ReplaceFileTest, GivesAnotherGroupNoneOfTheOldOnesRights) {
+  const FileCalls usual;
+  const OwnersThatStay stay;
+  for (const auto& [calls, mode] : {std::pair<const FileCalls*, mode_t>{&usual, 0675}, {&stay, 0605}}) {
+    ASSERT_TRUE(ReplaceFile(In("f"), "old").ok());
+    ASSERT_EQ(::chmod(In("f").c_str(), 0675), 0);
+    ASSERT_TRUE(ReplaceFile(In("f"), Append3, *calls).ok());
+    struct stat info;
+    ASSERT_EQ(::stat(In("f").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, mode);
+  }
+}
+
+// Only the superuser may give a file away.
+TEST_F(ReplaceFileTest, KeepsTheOwnerOfTheFile) {
+  if (::getuid() != 0) GTEST_SKIP() << "skipped: only the superuser may give a file away";
+  ASSERT_TRUE(ReplaceFile(In("f"), "old").ok());
+  ASSERT_EQ(::chown(In("f").c_str(), 1234, 2345), 0);
+  ASSERT_TRUE(ReplaceFile(In("f"), "new").ok());
+  struct stat info;
+  ASSERT_EQ(::stat(In("f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 1234u);
+  EXPECT_EQ(info.st_gid, 2345u);
+}
+
 }  // namespace
 }  // namespace colonnade::engine

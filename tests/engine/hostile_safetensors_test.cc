@@ -314,5 +314,13 @@ TEST_F(SaveTensorsTest, ErrorsOfLoadingNameTheFile) {
   EXPECT_THAT(std::string(LoadTensors(file_).status().message()), HasSubstr(file_));
 }
 
+TEST_F(SaveTensorsTest, BytesThatAreNoWholeNumberOfElementsAreRefused) {
+  const std::string bytes(5, 'x');
+  const TensorView view{"a", program::DType::kF32, {1}, {bytes.data(), bytes.size()}};
+  const absl::Status status = SaveTensors(file_, {view});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor \"a\": expected 4 bytes, as shape [1] has, found 5"));
+}
+
 }  // namespace
 }  // namespace colonnade::engine

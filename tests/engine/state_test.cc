@@ -321,5 +321,20 @@ TEST(CheckFinite, NamesTensorAndElement) {
   }
 }
 
+TEST(WriteState, NamesATensorWhoseBytesAreNotThoseOfItsShapeAndWritesNothing) {
+  Loaded loaded(Parameters(2, 1));
+  loaded.Initial(1);
+  StateCopy copy;
+  ASSERT_TRUE(CopyState(loaded.loaded, copy).ok());
+  const std::vector<std::vector<double>> before = loaded.loaded.memory;
+  std::vector<TensorView> views = copy.views(StateKind::kValue);
+  ASSERT_TRUE(WriteState(loaded.loaded, StateKind::kValue, views).ok());
+  views[1].bytes.remove_suffix(1);
+  const absl::Status status = WriteState(loaded.loaded, StateKind::kValue, views);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "tensor \"u\": expected 32 bytes, found 31");
+  EXPECT_EQ(loaded.loaded.memory, before);
+}
+
 }  // namespace
 }  // namespace colonnade::engine

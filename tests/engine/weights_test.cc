@@ -2,6 +2,7 @@
 
 #include "engine/io/weights.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,17 @@ TEST_F(Weights, AFileElsewhereIsNotRead) {
     ExpectRefused(absl::StrCat(R"({"weight_map":{"a":")", name, "\"}}"), "tensor \"a\"",
                   "expected the name of a file beside the index, found \"");
   }
+}
+
+TEST_F(Weights, AnIndexOfMoreThan16MiBIsNotRead) {
+  ASSERT_TRUE(Load(kTwoShards).ok());
+  const std::string index = In("model.safetensors.index.json");
+  std::filesystem::resize_file(index, 1 << 24);  // zeros behind the JSON end it
+  EXPECT_TRUE(LoadWeights(index).ok()) << LoadWeights(index).status();
+  std::filesystem::resize_file(index, (1 << 24) + 1);
+  const absl::Status status = LoadWeights(index).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected at most 16777216 bytes"));
 }
 
 }  // namespace
