@@ -48,6 +48,8 @@ Box BoxOf(int64_t top, int64_t left, int64_t height, int64_t width) {
 Box PaddedBox(const AugmentOptions& options, const SampleKey& key, int64_t height, int64_t width) {
   const program::Philox4 r = key.Block(kPlace);
   const int64_t places = 2 * options.pad + 1;
+  // Other draws take Below, which is as even and takes the high bits; this one stays, so that runs of before can be
+  // repeated.
   const int64_t down = r.v[0] % places - options.pad, right = r.v[1] % places - options.pad;
   const auto rows = static_cast<double>(height), columns = static_cast<double>(width);
   return {static_cast<double>(-down) * rows / static_cast<double>(options.height),

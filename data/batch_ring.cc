@@ -180,16 +180,22 @@ void BatchRing::Shared::Stop() {
   work.notify_all();
 }
 
-BatchRing::BatchRing(const RingOptions& options, Fill fill, NameOf name_of)
-    : shared_(std::make_shared<Shared>(options, std::move(fill), std::move(name_of))) {
-  for (Shared::Worker& worker : shared_->workers) {
-    try {
-      threads_.emplace_back([shared = shared_, &worker] { shared->Work(worker); });
-    } catch (const std::system_error&) {  // as many as the system gives
-      if (threads_.empty()) throw;
-      break;
+// The destructor of the ring ends what was started, whatever fails.
+absl::StatusOr<std::unique_ptr<BatchRing>> BatchRing::Create(const RingOptions& options, Fill fill, NameOf name_of) {
+  std::unique_ptr<BatchRing> ring(new BatchRing(std::make_shared<Shared>(options, std::move(fill), std::move(name_of))));
+  std::string why;
+  try {
+    ring->threads_.reserve(options.threads);
+    for (Shared::Worker& worker : ring->shared_->workers) {
+      ring->threads_.emplace_back([shared = ring->shared_, &worker] { shared->Work(worker); });
     }
+  } catch (const std::system_error& error) {
+    why = error.code().message();
+  } catch (const std::bad_alloc&) {
+    why = "there is no memory left";
   }
+  if (!ring->threads_.empty()) return ring;
+  return absl::ResourceExhaustedError(absl::StrCat("cannot start a thread to read samples: ", why));
 }
 
 BatchRing::~BatchRing() {

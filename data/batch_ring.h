@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,7 +49,8 @@ class BatchRing {
   using Fill = std::function<void(WorkerClock& clock, int64_t position, absl::Span<uint8_t> pixels, Filled& filled)>;
   using NameOf = std::function<std::string(int64_t sample)>;  // for messages
 
-  BatchRing(const RingOptions& options, Fill fill, NameOf name_of);
+  // Starts as many of the threads as the system gives; ResourceExhausted where it gives none.
+  static absl::StatusOr<std::unique_ptr<BatchRing>> Create(const RingOptions& options, Fill fill, NameOf name_of);
   // Waits for the samples that are being worked on, but for no longer than the timeout: a thread that hangs in a read is
   // left behind, with all that it uses.
   ~BatchRing();
@@ -65,6 +67,8 @@ class BatchRing {
 
  private:
   struct Shared;
+
+  explicit BatchRing(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   std::shared_ptr<Shared> shared_;
   std::vector<std::thread> threads_;

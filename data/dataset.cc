@@ -19,6 +19,7 @@ namespace colonnade::data {
 namespace {
 
 constexpr double kLargestDigitValue = 16;
+constexpr int64_t kLargestIdxFile = kMostIdxElements + (kMostIdxElements >> 6);  // its header, and what gzip may add
 constexpr int64_t kSyntheticTrain = 4096, kSyntheticTest = 512;
 constexpr int64_t kSyntheticPixels = int64_t{1} << 25, kFewestSynthetic = 64;
 constexpr int64_t kMostSyntheticPixels = int64_t{1} << 28;  // even if there are fewer than the fewest then
@@ -63,8 +64,10 @@ ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
 absl::StatusOr<std::string> ReadEither(const std::string& path, std::string& found) {
   for (const char* suffix : {"", ".gz"}) {
     found = absl::StrCat(path, suffix);
-    absl::StatusOr<std::string> bytes = ReadWholeFile(found);
-    if (bytes.ok() || !absl::IsNotFound(bytes.status())) return bytes;
+    std::string bytes;
+    const absl::Status status = ReadInto(found, kLargestIdxFile, bytes);
+    if (status.ok()) return bytes;
+    if (!absl::IsNotFound(status)) return status;
   }
   return absl::NotFoundError(absl::StrFormat("cannot read %s: no such file, nor with .gz", path));
 }

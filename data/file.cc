@@ -9,7 +9,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -82,12 +81,6 @@ absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string&
   }
   room.resize(static_cast<size_t>(file.size()));
   return file.ReadAt(0, absl::MakeSpan(room));
-}
-
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  std::string bytes;
-  RETURN_IF_ERROR(ReadInto(path, std::numeric_limits<int64_t>::max(), bytes));
-  return bytes;
 }
 
 absl::StatusOr<FolderState> StateOf(const std::string& folder) {

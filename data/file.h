@@ -38,8 +38,6 @@ class OpenFile final : public ByteSource {
 // Reads all of a file into `room`. NotFound where it is missing, DataLoss where it cannot be read, InvalidArgument where it
 // has more than `limit_bytes`.
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
-// Returns all of a file, however large. Errors as ReadInto's.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Which folder it is, behind all links, and when it last changed.
 struct FolderState {

@@ -10,7 +10,6 @@
 namespace colonnade::data {
 namespace {
 
-constexpr int64_t kLargestFile = int64_t{1} << 32;
 constexpr unsigned char kUnsignedByte = 0x08;
 
 uint32_t BigEndian(absl::string_view bytes) {
@@ -23,14 +22,15 @@ absl::Status Wrong(const std::string& name, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
 }
 
-// The extents, checked against what 4 GiB can hold.
+// The extents, checked against kMostIdxElements.
 absl::StatusOr<program::Shape> ParseExtents(absl::string_view bytes, const std::string& name, int rank) {
   program::Shape shape;
   int64_t elements = 1;
   for (int d = 0; d < rank; ++d) {
     shape.push_back(BigEndian(bytes.substr(4 + 4 * d)));
-    if (shape.back() != 0 && elements > kLargestFile / shape.back()) {
-      return Wrong(name, absl::StrFormat("expected at most %d elements, found extents whose product is more", kLargestFile));
+    if (shape.back() != 0 && elements > kMostIdxElements / shape.back()) {
+      return Wrong(name,
+                   absl::StrFormat("expected at most %d elements, found extents whose product is more", kMostIdxElements));
     }
     elements *= shape.back();
   }

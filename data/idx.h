@@ -2,6 +2,7 @@
 #ifndef COLONNADE_DATA_IDX_H_
 #define COLONNADE_DATA_IDX_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "data/image_set.h"
 
 namespace colonnade::data {
+
+inline constexpr int64_t kMostIdxElements = int64_t{1} << 32;
 
 // An array of unsigned bytes.
 struct IdxArray {

@@ -56,7 +56,7 @@ class RecordReader {
       RETURN_IF_ERROR(file_.ReadAt(place.offset + kPartHeaderBytes, absl::MakeSpan(room_)));
       start = room_;
     } else {
-      ASSIGN_OR_RETURN(start, ReadRecord(file_, place, room_));
+      ASSIGN_OR_RETURN(start, ReadRecordStart(file_, place, wanted, room_));
     }
     return ParseImageRecord(start, place.payload_bytes, classes_);
   }
@@ -204,7 +204,12 @@ class ImageRecords final : public SampleSet {
   std::vector<std::string> notes() const override { return records_.notes; }
 
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override {
-    absl::StatusOr<absl::string_view> payload = ReadRecord(file_, records_.places[sample], room);
+    const RecordPlace& place = records_.places[sample];
+    if (place.payload_bytes > kLargestImageFile) {
+      return Named(sample, absl::InvalidArgumentError(absl::StrFormat("expected at most %d bytes, found %d",
+                                                                      kLargestImageFile, place.payload_bytes)));
+    }
+    absl::StatusOr<absl::string_view> payload = ReadRecord(file_, place, room);
     if (!payload.ok()) return Named(sample, payload.status());
     absl::StatusOr<ImageRecord> header = ParseImageRecord(*payload, static_cast<int64_t>(payload->size()), 0);
     if (!header.ok()) return Named(sample, header.status());

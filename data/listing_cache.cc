@@ -81,7 +81,9 @@ bool TakeFolder(FieldReader& reader, ImageListing& listing) {
   ImageListing::FolderOfImages folder;
   int64_t label = 0, files = 0;
   if (!reader.Take(folder.path) || !Take(reader, folder.state) || !reader.Take(label) || !reader.Take(files)) return false;
-  if (label < -1 || label >= static_cast<int64_t>(listing.classes.size())) return false;
+  const bool is_root = listing.folders.empty();
+  if (is_root ? label != -1 || files != 0 || !folder.path.empty() : label < 0) return false;
+  if (label >= static_cast<int64_t>(listing.classes.size())) return false;
   folder.label = static_cast<int32_t>(label);
   listing.folders.push_back(std::move(folder));
   absl::string_view name;
@@ -99,10 +101,10 @@ bool TakeListing(FieldReader& reader, const std::string& root, ImageListing& lis
   if (!reader.Take(listing.left_out) || !reader.Take(listing.left_out_path) || !reader.Take(classes)) return false;
   std::string name;
   for (int64_t i = 0; i < classes; ++i) {
-    if (!reader.Take(name)) return false;
+    if (!reader.Take(name) || (i > 0 && name <= listing.classes.back())) return false;
     listing.classes.push_back(std::move(name));
   }
-  if (!reader.Take(folders)) return false;
+  if (!reader.Take(folders) || folders < 1) return false;
   for (int64_t i = 0; i < folders; ++i) {
     if (!TakeFolder(reader, listing)) return false;
   }

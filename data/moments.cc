@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -19,12 +20,12 @@ constexpr int64_t kAtOnce = 32;  // images of a batch
 // Of all pixels that were added, in the order in which they came.
 class Sums {
  public:
-  explicit Sums(int64_t channels, double largest_value) : mean_(channels), squares_(channels), largest_(largest_value) {}
+  explicit Sums(int64_t channels, double largest_value) : sums_(channels), squares_(channels), largest_(largest_value) {}
 
   void Add(const uint8_t* pixel) {
-    for (size_t c = 0; c < mean_.size(); ++c) {
+    for (size_t c = 0; c < sums_.size(); ++c) {
       const double value = pixel[c] / largest_;
-      mean_[c] += value;
+      sums_[c] += value;
       squares_[c] += value * value;
     }
     ++count_;
@@ -33,9 +34,9 @@ class Sums {
   bool empty() const { return count_ == 0; }
   Moments Result() const {
     Moments moments;
-    moments.mean = mean_;
+    moments.mean = sums_;
     const double count = static_cast<double>(std::max<int64_t>(count_, 1));
-    for (size_t c = 0; c < mean_.size(); ++c) {
+    for (size_t c = 0; c < sums_.size(); ++c) {
       const double mean = moments.mean[c] /= count;
       moments.std.push_back(std::sqrt(std::max(squares_[c] / count - mean * mean, 1e-8)));
     }
@@ -43,7 +44,7 @@ class Sums {
   }
 
  private:
-  std::vector<double> mean_, squares_;
+  std::vector<double> sums_, squares_;
   double largest_;
   int64_t count_ = 0;
 };
@@ -76,20 +77,20 @@ absl::Status CheckBorder(const Measured& measured) {
 }
 
 // Reads in the way of the pipeline, so that a read that hangs ends it here, too.
-std::unique_ptr<BatchRing> RingOf(const std::shared_ptr<const SampleSet>& set, const Measured& measured,
-                                  const MeasureOptions& options) {
+absl::StatusOr<std::unique_ptr<BatchRing>> RingOf(const std::shared_ptr<const SampleSet>& set, const Measured& measured,
+                                                  const MeasureOptions& options) {
   const auto maker = std::make_shared<const SampleMaker>(set, measured.view, /*seed=*/0);
   const auto fill = [maker, size = set->size(), count = measured.count](WorkerClock& clock, int64_t position,
                                                                         absl::Span<uint8_t> pixels, Filled& filled) {
     filled = {};
     if (position >= count) return;
-    thread_local SampleMaker::Room room;
-    filled.skipped = maker->Make(position * size / count, /*epoch=*/0, room, clock, pixels).status();
+    thread_local SampleMaker::Scratch scratch;
+    filled.skipped = maker->Make(position * size / count, /*epoch=*/0, scratch, clock, pixels).status();
     clock.Finish();
   };
   const RingOptions ring{
       .threads = options.threads, .depth = 2, .sample_bytes = maker->sample_bytes(), .timeout = options.timeout};
-  return std::make_unique<BatchRing>(ring, fill, [set](int64_t sample) { return set->sample_name(sample); });
+  return BatchRing::Create(ring, fill, [set](int64_t sample) { return set->sample_name(sample); });
 }
 
 void AddImage(const Measured& measured, const uint8_t* pixels, Sums& sums) {
@@ -106,7 +107,7 @@ absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, con
   const Measured measured = WhatIsMeasured(*set, view, options.border);
   RETURN_IF_ERROR(CheckBorder(measured));
   const int64_t image_bytes = measured.view.height * measured.view.width * measured.view.channels;
-  const std::unique_ptr<BatchRing> ring = RingOf(set, measured, options);
+  ASSIGN_OR_RETURN(const std::unique_ptr<BatchRing> ring, RingOf(set, measured, options));
   Sums sums(measured.view.channels, set->largest_value());
   absl::Status bad;
   for (int64_t at = 0; at < measured.count; at += kAtOnce) {

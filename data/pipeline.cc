@@ -74,8 +74,8 @@ class Filler {
 
  private:
   absl::Status Try(WorkerClock& clock, int64_t epoch, int64_t sample, absl::Span<uint8_t> pixels, Filled& filled) const {
-    thread_local SampleMaker::Room room;
-    const absl::StatusOr<View> view = maker_.Make(sample, epoch, room, clock, pixels);
+    thread_local SampleMaker::Scratch scratch;
+    const absl::StatusOr<View> view = maker_.Make(sample, epoch, scratch, clock, pixels);
     clock.Finish();
     RETURN_IF_ERROR(view.status());
     filled.label = maker_.set().label(sample);
@@ -116,9 +116,9 @@ std::string DescribeAugmentation(const AugmentOptions& augment) {
 absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) {
   RETURN_IF_ERROR(options.augment.Check());
   if (options.threads < 1 || options.prefetch < 1 || options.timeout <= absl::ZeroDuration()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("expected at least 1 thread, 1 batch ahead and a timeout above 0, found %d, %d and %s",
-                        options.threads, options.prefetch, absl::FormatDuration(options.timeout)));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "expected at least 1 thread, 1 batch in memory (prefetch) and a timeout above 0, found %d, %d and %s",
+        options.threads, options.prefetch, absl::FormatDuration(options.timeout)));
   }
   if (options.jpeg_index_bytes < 0) {
     return absl::FailedPreconditionError(
@@ -149,7 +149,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const
     if (options.moments.std.empty()) options.moments.std = measured.std;
   }
   RETURN_IF_ERROR(SpreadOverChannels(options.augment.channels, options.moments));
-  return std::unique_ptr<Pipeline>(new Pipeline(std::move(set), std::move(options)));
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(set), std::move(options)));
+  RETURN_IF_ERROR(pipeline->StartRing());
+  return pipeline;
 }
 
 Pipeline::Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options)
@@ -157,18 +159,21 @@ Pipeline::Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options
       options_(std::move(options)),
       indices_(std::make_shared<JpegIndices>(set_->size(), options_.jpeg_index_bytes)),
       sample_shape_{options_.augment.channels, options_.augment.height, options_.augment.width},
-      scaling_(ScalingOf(options_.moments, set_->largest_value())) {
+      scaling_(ScalingOf(options_.moments, set_->largest_value())) {}
+
+absl::Status Pipeline::StartRing() {
   const RingOptions ring{.threads = options_.threads,
                          .depth = options_.prefetch,
                          .sample_bytes = program::ElementCount(sample_shape_),
                          .timeout = options_.timeout};
   const auto filler = std::make_shared<const Filler>(set_, indices_, options_);
-  ring_ = std::make_unique<BatchRing>(
-      ring,
-      [filler](WorkerClock& clock, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {
-        filler->Fill(clock, position, pixels, filled);
-      },
-      [set = set_](int64_t sample) { return set->sample_name(sample); });
+  ASSIGN_OR_RETURN(ring_, BatchRing::Create(
+                              ring,
+                              [filler](WorkerClock& clock, int64_t position, absl::Span<uint8_t> pixels, Filled& filled) {
+                                filler->Fill(clock, position, pixels, filled);
+                              },
+                              [set = set_](int64_t sample) { return set->sample_name(sample); }));
+  return absl::OkStatus();
 }
 
 std::string Pipeline::description() const {

@@ -80,6 +80,7 @@ class Pipeline : public engine::DataSource {
 
  private:
   Pipeline(std::shared_ptr<const SampleSet> set, PipelineOptions options);
+  absl::Status StartRing();
   absl::Status Deliver(int64_t position, const Batch& batch);
   absl::Status Note(int64_t position, const Filled& sample);
 
@@ -92,7 +93,7 @@ class Pipeline : public engine::DataSource {
   uint64_t delivered_hash_ = 0;
   BadSamples bad_;                   // of the epoch that is being delivered
   std::vector<BadSamples> reports_;  // of the epochs before it
-  std::unique_ptr<BatchRing> ring_;
+  std::unique_ptr<BatchRing> ring_;  // there from Create on
 };
 
 }  // namespace colonnade::data

@@ -118,11 +118,15 @@ class Recovery {
   int64_t end_ = 0;  // of the last record
 };
 
+std::string LittleEndianBytes(uint32_t value) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  return bytes;
+}
+
 std::string PartOf(uint32_t kind, absl::string_view bytes) {
-  std::string part(kPartHeaderBytes, '\0');
-  const uint32_t header[2] = {kRecordMagic, kind << kLengthBits | static_cast<uint32_t>(bytes.size())};
-  for (int i = 0; i < kPartHeaderBytes; ++i) part[i] = static_cast<char>(header[i / 4] >> (8 * (i % 4)) & 0xff);
-  absl::StrAppend(&part, bytes);
+  const uint32_t length = kind << kLengthBits | static_cast<uint32_t>(bytes.size());
+  std::string part = absl::StrCat(LittleEndianBytes(kRecordMagic), LittleEndianBytes(length), bytes);
   part.resize(static_cast<size_t>(PaddedBytes(static_cast<int64_t>(part.size()))), '\0');
   return part;
 }
@@ -199,6 +203,22 @@ absl::StatusOr<absl::string_view> ReadRecord(const ByteSource& file, const Recor
                                                    place.payload_bytes, filled - kPartHeaderBytes));
   }
   return absl::string_view(room).substr(kPartHeaderBytes, static_cast<size_t>(place.payload_bytes));
+}
+
+absl::StatusOr<absl::string_view> ReadRecordStart(const ByteSource& file, const RecordPlace& place, int64_t bytes,
+                                                  std::string& room) {
+  room.clear();
+  for (int64_t at = place.offset; static_cast<int64_t>(room.size()) < bytes;) {
+    const bool is_first = at == place.offset;
+    ASSIGN_OR_RETURN(const PartHeader part, ReadPartHeader(file, at, is_first));
+    if (!is_first) room += LittleEndianBytes(kRecordMagic);
+    const size_t begin = room.size();
+    room.resize(begin + static_cast<size_t>(std::min(part.bytes, bytes)));
+    RETURN_IF_ERROR(file.ReadAt(at + kPartHeaderBytes, absl::MakeSpan(room).subspan(begin)));
+    if (part.ends_record()) break;
+    at += part.total_bytes();
+  }
+  return absl::string_view(room).substr(0, static_cast<size_t>(bytes));
 }
 
 std::string RecordOf(absl::string_view payload) {

@@ -44,6 +44,10 @@ absl::StatusOr<RecoveredRecords> RecoverRecords(const ByteSource& file);
 // Returns the payload, in `room`. InvalidArgument where the record is not what it was when its place was found.
 absl::StatusOr<absl::string_view> ReadRecord(const ByteSource& file, const RecordPlace& place, std::string& room);
 
+// Returns the first `bytes` of the payload, or all of it where it has fewer, in `room`. Errors as ReadRecord's.
+absl::StatusOr<absl::string_view> ReadRecordStart(const ByteSource& file, const RecordPlace& place, int64_t bytes,
+                                                  std::string& room);
+
 // Returns one record of a payload: the writer's side.
 std::string RecordOf(absl::string_view payload);
 

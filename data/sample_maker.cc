@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -9,7 +10,12 @@
 namespace colonnade::data {
 namespace {
 
-constexpr int64_t kMostKept = int64_t{16} << 20;  // bytes of a decoded image, as memory for the next
+constexpr size_t kMostKept = size_t{16} << 20;  // bytes of a file and of its pixels, as memory for the next
+
+void KeepSmall(SampleMaker::Scratch& scratch) {
+  if (scratch.bytes.capacity() > kMostKept) std::string().swap(scratch.bytes);  // an assignment keeps the memory
+  if (scratch.image.pixels.capacity() > kMostKept) scratch.image = Image();
+}
 
 // All of an image, for a box of its size that may reach beyond it.
 absl::StatusOr<DecodedBox> DecodeAll(absl::string_view file, const Box& box, const AugmentOptions& augment,
@@ -49,14 +55,15 @@ SampleMaker::SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOpti
                          std::shared_ptr<JpegIndices> indices)
     : set_(std::move(set)), augment_(augment), seed_(seed), indices_(std::move(indices)) {}
 
-absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Room& room, WorkerClock& clock,
+absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Scratch& scratch, WorkerClock& clock,
                                        absl::Span<uint8_t> out) const {
+  const absl::Cleanup keep_small = [&scratch] { KeepSmall(scratch); };
   clock.Start(sample);
-  absl::StatusOr<StoredImage> stored = set_->Read(sample, room.bytes);
+  absl::StatusOr<StoredImage> stored = set_->Read(sample, scratch.bytes);
   clock.Lap(Stage::kRead);
   if (!stored.ok()) return stored.status();  // it names the sample
-  absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, room.image, clock, out)
-                                                 : MakeOfPixels(sample, epoch, *stored, room.image, clock, out);
+  absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, scratch.image, clock, out)
+                                                 : MakeOfPixels(sample, epoch, *stored, scratch.image, clock, out);
   if (view.ok()) return view;
   return absl::Status(view.status().code(), absl::StrCat(set_->sample_name(sample), ": ", view.status().message()));
 }
@@ -78,7 +85,6 @@ absl::StatusOr<View> SampleMaker::MakeOfFile(int64_t sample, int64_t epoch, absl
   if (decoded->by_index) indices_->CountDecoded();
   image = std::move(decoded->image);
   Render(augment_, view, image, decoded->box, out);
-  if (std::ssize(image.pixels) > kMostKept) image = Image();
   clock.Lap(Stage::kAugment);
   return view;
 }

@@ -20,8 +20,8 @@ namespace colonnade::data {
 
 class SampleMaker {
  public:
-  // Memory of one thread, used again for each sample.
-  struct Room {
+  // Memory of one thread, used again for each sample where that is not large.
+  struct Scratch {
     std::string bytes;
     Image image;
   };
@@ -32,10 +32,10 @@ class SampleMaker {
 
   // Writes the image [height, width, channels] of `sample` in `epoch`; how it was seen. Starts `clock` with the sample and
   // laps it, but does not finish it. An error names the sample. May be called by many threads.
-  absl::StatusOr<View> Make(int64_t sample, int64_t epoch, Room& room, WorkerClock& clock, absl::Span<uint8_t> out) const;
+  absl::StatusOr<View> Make(int64_t sample, int64_t epoch, Scratch& scratch, WorkerClock& clock,
+                            absl::Span<uint8_t> out) const;
 
   const SampleSet& set() const { return *set_; }
-  const AugmentOptions& augment() const { return augment_; }
   int64_t sample_bytes() const { return augment_.height * augment_.width * augment_.channels; }
 
  private:

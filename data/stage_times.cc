@@ -75,7 +75,7 @@ std::string InputLine(const StageTimes& times) {
 void WorkerClock::Start(int64_t sample) {
   lap_ns_ = MonotonicNs();
   started_ns_.store(lap_ns_, std::memory_order_relaxed);
-  sample_.store(sample, std::memory_order_relaxed);
+  sample_.store(sample, std::memory_order_release);
 }
 
 void WorkerClock::Lap(Stage stage) {

@@ -38,8 +38,8 @@ class alignas(64) WorkerClock {
   void Lap(Stage stage);       // what has passed since Start, or the Lap before it, was spent so
   void Finish();               // the sample is done
 
-  int64_t sample() const { return sample_.load(std::memory_order_relaxed); }
-  absl::Duration Age() const;  // since Start; zero where there is no sample
+  int64_t sample() const { return sample_.load(std::memory_order_acquire); }  // who sees it sees when it started
+  absl::Duration Age() const;                                                 // since Start; zero where there is no sample
   void AddTo(StageTimes& times) const;
 
  private:

@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
@@ -39,7 +38,10 @@ class HiddenMembers {
     if (index.members.empty()) return;
     common_ = FolderOf(PlainName(index.members[0].name));
     for (const TarMember& member : index.members) {
-      while (!absl::StartsWith(PlainName(member.name), common_)) common_ = FolderOf(common_.substr(0, common_.size() - 1));
+      const absl::string_view name = PlainName(member.name);
+      const size_t most = std::min(name.size(), common_.size());
+      const auto differs = std::mismatch(common_.begin(), common_.begin() + most, name.begin()).first;
+      common_ = FolderOf(common_.substr(0, differs - common_.begin()));
     }
   }
   bool Has(const TarMember& member) const { return IsHidden(PlainName(member.name).substr(common_.size())); }
@@ -119,8 +121,13 @@ struct PlacedImage {
   absl::string_view path;
   const TarMember* member;
   absl::string_view FolderAt(size_t depth) const {  // "": it does not lie so deep
-    const std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
-    return depth + 1 < parts.size() ? parts[depth] : "";
+    absl::string_view rest = path;
+    for (;; --depth) {
+      const size_t slash = rest.find('/');
+      if (slash == absl::string_view::npos) return "";
+      if (depth == 0) return rest.substr(0, slash);
+      rest.remove_prefix(slash + 1);
+    }
   }
 };
 

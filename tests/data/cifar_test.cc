@@ -2,15 +2,16 @@
 
 #include "data/cifar.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "data/file.h"
 #include "data/no_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"
+#include "tests/data/whole_file.h"
 #include "tests/shared_data.h"
 
 namespace colonnade::data {
@@ -128,6 +129,12 @@ TEST_F(CifarFolder, AnEmptyFileIsAnError) {
   PutCifar10();
   Put("data_batch_2.bin", "");
   EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("data_batch_2.bin: expected records of 3073 bytes, found 0"));
+}
+
+TEST_F(CifarFolder, AFileOfMoreThan2GiBIsNotRead) {
+  PutCifar100();
+  std::filesystem::resize_file(In("train.bin"), (int64_t{1} << 31) + 1);
+  EXPECT_EQ(Error(path_).message(), In("train.bin") + ": expected at most 2147483648 bytes, found 2147483649");
 }
 
 TEST_F(CifarFolder, ImagesArePadded) {

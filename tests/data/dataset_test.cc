@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "data/embedded.h"
-#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/data/whole_file.h"
 #include "tests/folder.h"
 #include "tests/paths.h"
 
@@ -182,6 +182,16 @@ TEST(Synthetic, TestImagesAreOthersThanTrainingImages) {
   absl::StatusOr<ImageSet> test = OpenDataset("synthetic", SplitOf::kTest, {.synthetic_shape = {1, 4, 4}});
   ASSERT_TRUE(train.ok() && test.ok());
   EXPECT_FALSE(std::equal(test->pixels.begin(), test->pixels.begin() + 16, train->pixels.begin()));
+}
+
+// The file has holes alone; it was read into memory, however large.
+TEST_F(DatasetFolder, AFileOfMoreThanAnIdxFileMayHoldIsNotRead) {
+  PutPair("train");
+  const std::string name = path_ + "/train-images-idx3-ubyte";
+  std::filesystem::resize_file(name, int64_t{1} << 33);
+  const absl::Status status = Error(SplitOf::kTrain);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(name + ": expected at most 4362076160 bytes, found 8589934592"));
 }
 
 }  // namespace

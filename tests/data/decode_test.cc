@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/image_files.h"
+#include "tests/data/whole_file.h"
 #include "tests/folder.h"
 #include "tests/shared_data.h"
 

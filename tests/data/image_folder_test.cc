@@ -253,5 +253,16 @@ TEST_F(ImageFolders, TheSubsetOfImagenetteIsComplete) {
   EXPECT_EQ(ChecksumOf(*test), 3546653633u);
 }
 
+TEST_F(ImageFolders, AFileOfMoreThan1GiBIsNotRead) {
+  PutCatsAndDogs();
+  fs::resize_file(In("train/cat/2.jpg"), (int64_t{1} << 30) + 1);
+  const Samples train = Opened(path_);
+  std::string room;
+  const absl::Status status = train->Read(1, room).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("train/cat/2.jpg: expected at most 1073741824 bytes, found 1073741825"));
+}
+
 }  // namespace
 }  // namespace colonnade::data

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 
 namespace colonnade::data {
 namespace {
+
+namespace fs = std::filesystem;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -221,6 +224,31 @@ TEST_F(RecordFiles, AnEmptyOrMissingFileIsAnError) {
   Put("train.rec", "");
   EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("train.rec: expected records, found none"));
   EXPECT_EQ(Error(In("none.rec")).code(), absl::StatusCode::kNotFound);
+}
+
+// One record in three parts, of which only the headers and 28 bytes are no holes.
+TEST_F(RecordFiles, ARecordOfMoreThan1GiBIsNotRead) {
+  constexpr int64_t kPart = (int64_t{1} << 29) - 4, kTotal = kPart + 8;
+  const auto header = [](uint32_t kind) {
+    std::string bytes("\x0a\x23\xd7\xce", 4);
+    const uint32_t length = kind << 29 | static_cast<uint32_t>(kPart);
+    for (int shift : {0, 8, 16, 24}) bytes.push_back(static_cast<char>(length >> shift & 0xff));
+    return bytes;
+  };
+  Put("train.rec", "");
+  fs::resize_file(In("train.rec"), 3 * kTotal);
+  std::fstream file(In("train.rec"), std::ios::binary | std::ios::in | std::ios::out);
+  for (int part = 0; part < 3; ++part) {
+    file.seekp(part * kTotal);
+    file << header(static_cast<uint32_t>(part + 1)) << (part == 0 ? ImagePayload(3, "") : "");
+  }
+  file.close();
+  const Samples train = Opened(path_);
+  EXPECT_THAT(LabelsOf(*train), ElementsAre(3));
+  std::string room;
+  const absl::Status status = train->Read(0, room).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("record 0 at offset 0: expected at most 1073741824 bytes, found 16"));
 }
 
 }  // namespace

@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "data/decode.h"
-#include "data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/allocations.h"
 #include "tests/data/image_files.h"
+#include "tests/data/whole_file.h"
 #include "tests/paths.h"
 #include "tests/sanitized.h"
 

@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/decode.h"
-#include "data/file.h"
 #include "data/jpeg_bits.h"
 #include "data/jpeg_layout.h"
 #include "gtest/gtest.h"
 #include "tests/data/image_files.h"
+#include "tests/data/whole_file.h"
 #include "tests/sanitized.h"
 #include "tests/shared_data.h"
 

@@ -2,16 +2,18 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "data/file.h"
 #include "data/image_listing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"
+#include "tests/data/whole_file.h"
 
 namespace colonnade::data {
 namespace {
@@ -140,6 +142,31 @@ TEST_F(ListingCache, WhatWasLeftOutIsKept) {
   List();
   EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out, 1);
   EXPECT_EQ(ListImagesOnce(In("set"), In("cache"))->left_out_path, "b/left.txt");
+}
+
+// As by one who writes the file: the checksum is right.
+TEST_F(ListingCache, WhatNoListingCanBeIsNotTaken) {
+  const ImageListing good = *ListImages(In("set"));
+  const auto is_taken = [&](const std::function<void(ImageListing&)>& change) {
+    ImageListing listing = good;
+    change(listing);
+    return UnpackListing(PackListing(listing, "/set"), "/set").has_value();
+  };
+  EXPECT_TRUE(is_taken([](ImageListing&) {}));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { listing.folders[1].label = -1; })) << "its files are of no class";
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { listing.folders[0].label = 0; }));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { listing.folders[0].path = "a"; }));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) {
+    listing.files = {{0, 0}};
+    listing.names = std::string("1.jpg", 6);
+  })) << "a file of the root is of no class";
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { listing.folders[1].label = 2; }));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { std::swap(listing.classes[0], listing.classes[1]); }));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) { listing.classes[1] = listing.classes[0]; }));
+  EXPECT_FALSE(is_taken([](ImageListing& listing) {
+    listing.folders.clear();
+    listing.files.clear();
+  })) << "nothing would ever be found changed";
 }
 
 }  // namespace

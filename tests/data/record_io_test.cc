@@ -222,5 +222,38 @@ TEST_F(DamagedRecords, AreReadAsImagesOrRefused) {
   }
 }
 
+// Counts what is read of it.
+class CountedBytes : public ByteSource {
+ public:
+  explicit CountedBytes(absl::string_view bytes) : bytes_(bytes) {}
+  int64_t size() const override { return bytes_.size(); }
+  absl::Status ReadAt(int64_t offset, absl::Span<char> to) const override {
+    read += static_cast<int64_t>(to.size());
+    return bytes_.ReadAt(offset, to);
+  }
+  mutable int64_t read = 0;
+
+ private:
+  BytesInMemory bytes_;
+};
+
+TEST(ReadRecordStart, IsTheStartOfWhatReadRecordGivesAndReadsNoMore) {
+  const std::string payload =
+      "ab12" + kMagicBytes + kMagicBytes + "cdef" + kMagicBytes + std::string(1000, 'g') + kMagicBytes;
+  for (const std::string& before : {std::string(), RecordOf("before")}) {
+    const std::string file = before + RecordOf(payload);
+    const RecordPlace place = Scan(file)->back();
+    std::string room;
+    ASSERT_EQ(*ReadRecord(BytesInMemory(file), place, room), payload);
+    for (int64_t bytes = 0; bytes <= place.payload_bytes; ++bytes) {
+      const CountedBytes counted(file);
+      const absl::StatusOr<absl::string_view> start = ReadRecordStart(counted, place, bytes, room);
+      ASSERT_TRUE(start.ok()) << start.status();
+      EXPECT_EQ(*start, payload.substr(0, bytes)) << bytes;
+      EXPECT_LE(counted.read, bytes + 8 * 5) << bytes << ": the headers of five parts besides";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace colonnade::data

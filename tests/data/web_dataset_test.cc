@@ -2,6 +2,7 @@
 
 #include "data/web_dataset.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"
 #include "tests/data/tar_writer.h"
+#include "tests/sanitized.h"
 #include "tests/shared_data.h"
 
 namespace colonnade::data {
@@ -177,6 +179,35 @@ TEST_F(Tars, AnyNumberOfThreadsReadAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
+}
+
+// Each folder that all images lie in was looked for by all of each path: minutes for two names of 60 kB.
+TEST_F(Tars, FoldersThatAllImagesLieInMayBeMany) {
+  std::string top;
+  for (int depth = 0; depth < 30'000; ++depth) top += "d/";
+  std::string archive;
+  for (const char* name : {"b/1.jpg", "a/2.jpg"}) {
+    archive += TarMemberOf("././@LongLink", top + name + std::string(1, '\0'), 'L') + TarMemberOf("cut", name);
+  }
+  Put("deep.tar", archive + kTarEnd);
+  const auto begin = std::chrono::steady_clock::now();
+  const Samples samples = Opened(In("deep.tar"));
+  EXPECT_THAT(samples->class_names(), ElementsAre("a", "b"));
+  EXPECT_THAT(LabelsOf(*samples), ElementsAre(1, 0));
+  EXPECT_EQ(BytesOf(*samples, 1), "a/2.jpg");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(kSanitized ? 60 : 5));
+}
+
+TEST_F(Tars, AnImageOfMoreThan1GiBIsNotRead) {
+  std::string header = TarMemberOf("a/1.jpg", "").substr(0, 512);
+  header.replace(124, 11, "10000000004");  // octal: 4 bytes more
+  PutChecksum(header, 0);
+  Put("large.tar", header);
+  std::filesystem::resize_file(In("large.tar"), (int64_t{1} << 30) + 4096);
+  std::string room;
+  const absl::Status status = Opened(In("large.tar"))->Read(0, room).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a/1.jpg: expected at most 1073741824 bytes, found 1073741828"));
 }
 
 TEST(RealTars, AreImageFoldersWithoutUnpacking) {
