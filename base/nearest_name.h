@@ -9,7 +9,8 @@
 
 namespace colonnade::base {
 
-// Returns the candidate with the least edit distance (Levenshtein) to `name`; empty if none is nearer than half its length.
+// Returns the candidate with the least edit distance (Levenshtein) to `name`; empty if all are further than half its
+// length. Of several as near the first counts.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
 
 // Returns `joint` followed by `did you mean "conv1"?`, to append to a message; empty if no candidate is near.

@@ -316,7 +316,7 @@ HostFacts ReadHost(const std::string& root) {
   host.instruction_sets = InstructionSets(cpuinfo);
   host.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   host.affinity = cpu::CoresOfProcess();
-  host.granted_cores = cpu::TimeOfProcess();
+  host.granted_cores = cpu::CoresGrantedToProcess();
   host.usable_cores = cpu::UsableCores();
   host.nvidia_driver = FirstLine(root + "/sys/module/nvidia/version");
   host.environment = Environment();

@@ -200,7 +200,7 @@ absl::Status TestAverages(const std::atomic<bool>& stop, TrainSetup& run, data::
 StepLines LinesOf(const RunCourse& course, const TrainSetup& run, const data::Pipeline& input,
                   const absl::StatusOr<Forecast>& forecast) {
   int64_t memory = 0;
-  for (int d = 0; d < run.backend->device_count(); ++d) memory = std::max(memory, run.backend->HeldBytes(d));
+  for (int d = 0; d < run.backend->device_count(); ++d) memory = std::max(memory, run.backend->TakenBytes(d));
   return StepLines({.course = course,
                     .predicted_ms = forecast.ok() ? std::optional(absl::ToDoubleMilliseconds(forecast->step)) : std::nullopt,
                     .memory_bytes = memory,

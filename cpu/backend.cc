@@ -41,7 +41,7 @@ class CpuBackend : public engine::Backend {
     return CatchErrors([&] { return CpuProgram::MemoryOf(*resources_, program); });
   }
 
-  int64_t HeldBytes(int device) const override { return resources_->books.held_bytes(device); }
+  int64_t TakenBytes(int device) const override { return resources_->books.taken_bytes(device); }
 
  private:
   const std::shared_ptr<Resources> resources_;

@@ -32,7 +32,7 @@ class CudaBackend : public engine::Backend {
     return CudaProgram::MemoryOf(*resources_, program);
   }
 
-  int64_t HeldBytes(int device) const override { return resources_->books.held_bytes(device); }
+  int64_t TakenBytes(int device) const override { return resources_->books.taken_bytes(device); }
 
  private:
   const std::shared_ptr<Resources> resources_;

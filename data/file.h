@@ -1,7 +1,7 @@
-// The calls to the system that readers of data sets need: files read at any place, folders told from each other, and small
-// files that are replaced whole.
+// The calls to the system that readers of data sets need: files read at any place, and folders told from each other.
 //
-// Errors: NotFound where something is missing, DataLoss where it is no file or cannot be read; each names the path.
+// Errors: NotFound where something is missing, InvalidArgument where it is no file, DataLoss where it cannot be read; each
+// names the path.
 #ifndef COLONNADE_DATA_FILE_H_
 #define COLONNADE_DATA_FILE_H_
 
@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "data/byte_source.h"
 
@@ -36,7 +35,7 @@ class OpenFile final : public ByteSource {
 };
 
 // Reads all of a file into `room`. NotFound where it is missing, DataLoss where it cannot be read, InvalidArgument where it
-// has more than `limit_bytes`.
+// is no file or has more than `limit_bytes`.
 absl::Status ReadInto(const std::string& path, int64_t limit_bytes, std::string& room);
 
 // Which folder it is, behind all links, and when it last changed.
@@ -50,9 +49,6 @@ int64_t NowNs();  // by the clock of FolderState
 
 // Returns whether a path names something, be it a link to nothing.
 bool HasName(const std::string& path);
-
-// Writes a file beside `path`, syncs it and renames it to `path`, which has all of `bytes` then or is as it was.
-absl::Status ReplaceSmallFile(const std::string& path, absl::string_view bytes);
 
 }  // namespace colonnade::data
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/gzip.h"
 
 namespace colonnade::data {
@@ -42,7 +43,7 @@ absl::StatusOr<program::Shape> ParseExtents(absl::string_view bytes, const std::
 absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& name, int rank) {
   const auto header_bytes = 4 + 4 * static_cast<int64_t>(rank);
   absl::StatusOr<std::string> header = UnpackStart(file, header_bytes);
-  if (!header.ok()) return absl::Status(header.status().code(), absl::StrCat(name, ": ", header.status().message()));
+  if (!header.ok()) return base::WithContext(header.status(), name);
   const uint32_t expected = uint32_t{kUnsignedByte} << 8 | static_cast<uint32_t>(rank);
   if (header->size() < 4 || BigEndian(*header) != expected) {
     return Wrong(name, absl::StrFormat("expected an IDX file of unsigned bytes with %d dimensions (magic 0x%08x), found %s",
@@ -58,8 +59,7 @@ absl::StatusOr<IdxArray> ParseIdx(absl::string_view file, const std::string& nam
   const absl::Status may_hold = CheckMayHold(file, header_bytes + elements);
   absl::StatusOr<std::string> bytes = may_hold.ok() ? Unpack(file, header_bytes + elements) : may_hold;
   if (!bytes.ok()) {
-    return absl::Status(bytes.status().code(),
-                        absl::StrFormat("%s: extents %s: %s", name, program::ToString(shape), bytes.status().message()));
+    return base::WithContext(bytes.status(), absl::StrFormat("%s: extents %s", name, program::ToString(shape)));
   }
   bytes->erase(0, static_cast<size_t>(header_bytes));
   if (static_cast<int64_t>(bytes->size()) != elements) {

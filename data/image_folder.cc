@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/image_listing.h"
@@ -80,7 +81,7 @@ class ImageFolder final : public SampleSet {
     }
     NoteMissing(classes);
     absl::StatusOr<std::vector<std::string>> names = NameClasses(std::move(classes), {}, asked);
-    if (!names.ok()) return absl::Status(names.status().code(), absl::StrCat(root_, ": ", names.status().message()));
+    if (!names.ok()) return base::WithContext(names.status(), root_);
     class_names_ = *std::move(names);
     return absl::OkStatus();
   }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/no_split.h"
@@ -218,7 +219,7 @@ class ImageRecords final : public SampleSet {
 
  private:
   absl::Status Named(int64_t sample, const absl::Status& status) const {
-    return absl::Status(status.code(), absl::StrCat(sample_name(sample), ": ", status.message()));
+    return base::WithContext(status, sample_name(sample));
   }
 
   std::string name_;
@@ -235,7 +236,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> ReadRecordIndex(const OpenFi
   std::string text;
   RETURN_IF_ERROR(ReadInto(path, kLargestIndex, text));
   absl::StatusOr<std::vector<int64_t>> offsets = ParseRecordIndex(text, may_be_damaged ? kLargestOffset : records.size());
-  if (!offsets.ok()) return absl::Status(offsets.status().code(), absl::StrCat(path, ": ", offsets.status().message()));
+  if (!offsets.ok()) return base::WithContext(offsets.status(), path);
   return *std::move(offsets);
 }
 
@@ -294,8 +295,7 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
       continue;
     }
     if (!record.ok()) {
-      return absl::Status(record.status().code(), absl::StrFormat("record %d at offset %d: %s", out.labels.size(),
-                                                                  place.offset, record.status().message()));
+      return base::WithContext(record.status(), absl::StrFormat("record %d at offset %d", out.labels.size(), place.offset));
     }
     several += record->labels > 1 ? 1 : 0;
     out.places.push_back(place);
@@ -317,7 +317,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageRecords(const std::string& p
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(file_path));
   ASSIGN_OR_RETURN(std::optional<std::vector<int64_t>> offsets, ReadRecordIndex(file, options.skip_damaged));
   absl::StatusOr<IndexedRecords> records = IndexImageRecords(file, offsets, options.classes, options.skip_damaged);
-  if (!records.ok()) return absl::Status(records.status().code(), absl::StrCat(file_path, ": ", records.status().message()));
+  if (!records.ok()) return base::WithContext(records.status(), file_path);
   if (records->labels.empty()) return absl::InvalidArgumentError(absl::StrCat(file_path, ": expected records, found none"));
   for (std::string& note : records->notes) note = absl::StrCat(file_path, ": ", note);
   ASSIGN_OR_RETURN(std::vector<std::string> names, NameClasses({}, records->labels, options.classes));

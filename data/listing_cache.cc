@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "data/file.h"
 #include "data/image_listing.h"
@@ -181,7 +182,7 @@ absl::StatusOr<ImageListing> ListImagesOnce(const std::string& root, const std::
   ASSIGN_OR_RETURN(ImageListing listing, ListImages(root));
   std::error_code error;
   if (IsSettled(listing, now) && (std::filesystem::create_directories(cache_folder, error), !error)) {
-    ReplaceSmallFile(path, PackListing(listing, place)).IgnoreError();  // without it, the next run lists again
+    base::ReplaceFile(path, PackListing(listing, place)).IgnoreError();  // without it, the next run lists again
   }
   return listing;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 
 namespace colonnade::data {
 namespace {
@@ -65,7 +66,7 @@ absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Scratch& s
   absl::StatusOr<View> view = stored->is_encoded ? MakeOfFile(sample, epoch, stored->bytes, scratch.image, clock, out)
                                                  : MakeOfPixels(sample, epoch, *stored, scratch.image, clock, out);
   if (view.ok()) return view;
-  return absl::Status(view.status().code(), absl::StrCat(set_->sample_name(sample), ": ", view.status().message()));
+  return base::WithContext(view.status(), set_->sample_name(sample));
 }
 
 std::shared_ptr<const JpegIndex> SampleMaker::IndexOf(int64_t sample, absl::string_view file,

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/class_names.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
@@ -181,7 +182,7 @@ absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& 
     if (group.label == nullptr) return WrongKey(group.key, "expected its class in a member .cls, found none");
     absl::StatusOr<int32_t> label = ReadLabel(file, *group.label, classes);
     if (!label.ok()) {
-      return absl::Status(label.status().code(), absl::StrCat(group.label->name, ": ", label.status().message()));
+      return base::WithContext(label.status(), group.label->name);
     }
     out.samples.push_back({std::string(group.key), group.image->offset, group.image->size, *label});
   }

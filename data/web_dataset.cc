@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/no_split.h"
@@ -108,7 +109,7 @@ class WebDataset final : public SampleSet {
     }
     room.resize(static_cast<size_t>(place.size));
     const absl::Status status = shards_[samples_[sample].shard].ReadAt(place.offset, absl::MakeSpan(room));
-    if (!status.ok()) return absl::Status(status.code(), absl::StrFormat("sample %s: %s", place.name, status.message()));
+    if (!status.ok()) return base::WithContext(status, absl::StrCat("sample ", place.name));
     return StoredImage{.is_encoded = true, .bytes = room};
   }
 

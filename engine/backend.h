@@ -134,7 +134,7 @@ class Backend {
 
   // Returns the bytes of `device` that all loaded Programs take now: less than their sum, since they share memory.
   // Persistent buffers stay when a Program goes; all other memory stays until the last one goes.
-  virtual int64_t HeldBytes(int device) const = 0;
+  virtual int64_t TakenBytes(int device) const = 0;
 };
 
 }  // namespace colonnade::engine

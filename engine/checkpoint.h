@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/io/file_calls.h"
+#include "base/file_calls.h"
 #include "engine/io/mapped_file.h"
 #include "engine/run_position.h"
 #include "engine/state.h"
@@ -71,10 +71,11 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
 // Writes a checkpoint to `folder`: makes it where it is missing; a checkpoint that is there stops being one first. Fills in
 // `manifest.files`. DataLoss where the machine refuses; the folder then holds no checkpoint.
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state,
-                             const FileCalls& calls = FileCalls());
+                             const base::FileCalls& calls = base::FileCalls());
 
 // Replaces the manifest of a checkpoint whose other files are as it says.
-absl::Status WriteManifest(const std::string& folder, const Manifest& manifest, const FileCalls& calls = FileCalls());
+absl::Status WriteManifest(const std::string& folder, const Manifest& manifest,
+                           const base::FileCalls& calls = base::FileCalls());
 
 // Reads the manifest. NotFound where `folder` holds no checkpoint; InvalidArgument that names file, tensor and place where
 // it is damaged.

@@ -13,15 +13,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_calls.h"
 #include "engine/checkpoint.h"
-#include "engine/io/file_calls.h"
 #include "engine/state.h"
 
 namespace colonnade::engine {
 
 struct CheckpointFolderOptions {
   int keep = 3;  // the last so many, at least 1, and beside them the best: by test, else by training loss
-  FileCalls const* calls = nullptr;  // null: the system's own
+  base::FileCalls const* calls = nullptr;  // null: the system's own
 };
 
 class CheckpointFolder {
@@ -72,8 +72,8 @@ class CheckpointFolder {
 
   const std::string path_;
   const CheckpointFolderOptions options_;
-  const FileCalls system_calls_;
-  const FileCalls& calls_;
+  const base::FileCalls system_calls_;
+  const base::FileCalls& calls_;
   int lock_;
   bool is_locked_;
 };

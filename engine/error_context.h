@@ -3,13 +3,12 @@
 #define COLONNADE_ENGINE_ERROR_CONTEXT_H_
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "base/with_context.h"
 #include "program/task.h"
 
 namespace colonnade::engine {
 
-// Returns `status` with `context` in front of its message; OK stays OK.
-absl::Status WithContext(const absl::Status& status, absl::string_view context);
+using base::WithContext;
 
 // Returns `status` with "task 17 (conv_forward of conv1, device 0): " in front of its message; OK stays OK.
 absl::Status InTask(const absl::Status& status, const program::Task& task);

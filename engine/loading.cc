@@ -104,14 +104,14 @@ absl::Status MemoryBooks::CheckPersistentTensors(const Program& program) const {
   return absl::OkStatus();
 }
 
-int64_t MemoryBooks::held_bytes(int device) const {
+int64_t MemoryBooks::taken_bytes(int device) const {
   int64_t bytes = devices_[device].persistent_bytes;
   for (const Area& area : devices_[device].areas) bytes += area.bytes;
   return bytes;
 }
 
 absl::Status MemoryBooks::CheckLimit(int device, const DeviceMemory& wanted, int64_t fresh_bytes) const {
-  const int64_t needed = held_bytes(device) + fresh_bytes, others = needed - wanted.total_bytes();
+  const int64_t needed = taken_bytes(device) + fresh_bytes, others = needed - wanted.total_bytes();
   if (limit_bytes_ == 0 || needed <= limit_bytes_) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("device ", device, " needs ", needed, " bytes (step buffers ", wanted.step_arena_bytes,

@@ -72,7 +72,7 @@ class MemoryBooks {
   absl::Status CheckPersistentTensors(const program::Program& program) const;
 
   // Returns the bytes of `device` that are taken.
-  int64_t held_bytes(int device) const;
+  int64_t taken_bytes(int device) const;
 
   bool HoldsPersistent(int device, const std::string& tensor) const { return devices_[device].persistent.contains(tensor); }
 

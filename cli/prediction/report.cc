@@ -322,7 +322,7 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
   ASSIGN_OR_RETURN(ReportSection plan, PlanSection(session, program));
   report.sections.push_back(std::move(plan));
   std::vector<int64_t> held;
-  for (int d = 0; d < devices; ++d) held.push_back(backend.HeldBytes(d));
+  for (int d = 0; d < devices; ++d) held.push_back(backend.TakenBytes(d));
   report.sections.push_back(MemorySection(program, of_profile, held));
   return WriteReport(flags, "train", of_profile == nullptr ? nullptr : &of_profile->machine, std::move(report));
 }

@@ -126,7 +126,7 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
   const engine::TrainReport& report = results.report;
   const int devices = session.plan.mesh.device_count();
   Json memory = Json::array();
-  for (int d = 0; d < devices; ++d) memory.push_back(backend.HeldBytes(d));
+  for (int d = 0; d < devices; ++d) memory.push_back(backend.TakenBytes(d));
   return {
       {"model", session.graph.name},
       {"plan", session.plan.name},

@@ -108,9 +108,8 @@ OperandLayouts NaturalImages(const OperandLayouts& have) { return {NaturalImage(
 // Whether oneDNN 2.6.3's kernel for weight gradients in bf16 is wrong. With more padding than kMostPad on the left or the
 // right that of 1 or 3 channels is, by 9 to 25 % (relative norm); with less it was right in all cases tried. Of padded
 // images that are narrower than the stride it reads scratch memory that nobody has written, whatever the channels.
-bool IsWrongInBf16(const Window& window, const TaskContext& context) {
+bool IsWrongInBf16(const Window& window, const View& x) {
   constexpr int64_t kMostPad = 16;
-  const View& x = context.view(0);
   const bool is_narrow = window.pad_left > 0 && x.shape[3] < window.stride_w;
   return x.dtype == DType::kBF16 && (is_narrow || std::max(window.pad_left, window.pad_right) > kMostPad);
 }
@@ -152,8 +151,8 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
   if (CanRunByRows(op, outer)) return ByRows(op, outer);
   return PrepareDense(outer, [&op](const TaskContext& context) -> PreparedKernel {
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
-    if (IsWrongInBf16(op.window, context)) return NoProductOfTheseShapes();
     const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
+    if (IsWrongInBf16(op.window, context.view(uses.x))) return NoProductOfTheseShapes();
     const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
     const OperandLayouts have = Layouts(context, op.groups, uses);
     return BackwardWeightsProduct<convolution_backward_weights>(

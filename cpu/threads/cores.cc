@@ -27,7 +27,7 @@ std::string FirstLine(const std::string& path) {
 
 // Time that one folder of a control group grants: "200000 100000" in cpu.max (version 2), or the same in two files (version
 // 1), in microseconds in each period; "max" or -1 is no limit.
-std::optional<double> TimeOfGroup(const std::string& folder) {
+std::optional<double> CoresGrantedToGroup(const std::string& folder) {
   std::string quota = FirstLine(folder + "/cpu.cfs_quota_us"), period = FirstLine(folder + "/cpu.cfs_period_us");
   const std::vector<std::string> both = absl::StrSplit(FirstLine(folder + "/cpu.max"), ' ');
   if (both.size() == 2) {
@@ -64,10 +64,10 @@ std::vector<int> CoresOfProcess() {
   return cores;
 }
 
-std::optional<double> TimeOfProcess(const std::string& groups, const std::string& root) {
+std::optional<double> CoresGrantedToProcess(const std::string& groups, const std::string& root) {
   std::optional<double> least;
   for (const std::string& folder : engine::ControlGroupFolders("cpu", groups, root)) {
-    const std::optional<double> time = TimeOfGroup(folder);
+    const std::optional<double> time = CoresGrantedToGroup(folder);
     if (time.has_value()) least = std::min(least.value_or(*time), *time);
   }
   return least;
@@ -76,7 +76,7 @@ std::optional<double> TimeOfProcess(const std::string& groups, const std::string
 int UsableCores() {
   const size_t listed = CoresOfProcess().size();
   const double cores = listed > 0 ? static_cast<double>(listed) : std::thread::hardware_concurrency();
-  return std::max(1, static_cast<int>(std::min(cores, TimeOfProcess().value_or(cores))));
+  return std::max(1, static_cast<int>(std::min(cores, CoresGrantedToProcess().value_or(cores))));
 }
 
 std::vector<int> CoresOfDevice(absl::Span<const int> cores, int device, int devices) {

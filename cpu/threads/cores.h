@@ -20,10 +20,11 @@ std::vector<int> CoresOfProcess();
 // Returns the cores' worth of time that control groups grant this process, the least of its group and those above; nothing
 // where there is no limit. `groups` lists the process's groups, as /proc/self/cgroup, and `root` holds them, as
 // /sys/fs/cgroup.
-std::optional<double> TimeOfProcess(const std::string& groups = "/proc/self/cgroup",
-                                    const std::string& root = "/sys/fs/cgroup");
+std::optional<double> CoresGrantedToProcess(const std::string& groups = "/proc/self/cgroup",
+                                            const std::string& root = "/sys/fs/cgroup");
 
-// Returns how many threads can run at once: the cores of the process, or fewer where TimeOfProcess says so; at least 1.
+// Returns how many threads can run at once: the cores of the process, or fewer where CoresGrantedToProcess says so; at
+// least 1.
 int UsableCores();
 
 // Returns the part of `cores` that belongs to device `device` of `devices`: contiguous parts that differ by one core at

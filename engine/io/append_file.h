@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/io/file_calls.h"
+#include "base/file_calls.h"
 
 namespace colonnade::engine {
 
@@ -19,7 +19,7 @@ class AppendFile {
   // Opens the file. If it is there, its first `kept_bytes` stay, at most all. DataLoss where it cannot be written, is no
   // regular file, or another process has it open by this function. Only Flock of `calls` is used.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path, int64_t kept_bytes = 0,
-                                                          const FileCalls& calls = FileCalls());
+                                                          const base::FileCalls& calls = base::FileCalls());
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
@@ -30,7 +30,7 @@ class AppendFile {
 
  private:
   AppendFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-  absl::Status Prepare(int64_t kept_bytes, const FileCalls& calls);
+  absl::Status Prepare(int64_t kept_bytes, const base::FileCalls& calls);
 
   const std::string path_;
   const int descriptor_;

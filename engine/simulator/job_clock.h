@@ -30,7 +30,8 @@ class JobClock {
 
   // Returns when the next part ends, if nothing changes until then; infinity where none runs.
   double NextEnd(double now);
-  // Ends that part, and returns its job. Of those that end at one time the first to begin comes first. REQUIRES: one runs.
+  // Ends that part, and returns its job. Of those that end at one time that comes first which began, or was
+  // stretched, first. REQUIRES: one runs.
   int EndNext();
 
  private:

@@ -89,12 +89,12 @@ TEST(CpuBackend, ProgramsThatTakeTurnsNeedTheMemoryOfTheLargest) {
   auto eval = engine::Executor::Create(programs[0], *backend), train = engine::Executor::Create(programs[1], *backend);
   ASSERT_TRUE(eval.ok() && train.ok());
   for (int d = 0; d < 4; ++d) {
-    EXPECT_LE(static_cast<double>(backend->HeldBytes(d)), 1.02 * static_cast<double>(largest[d]));
-    EXPECT_GE(backend->HeldBytes(d), largest[d]);
+    EXPECT_LE(static_cast<double>(backend->TakenBytes(d)), 1.02 * static_cast<double>(largest[d]));
+    EXPECT_GE(backend->TakenBytes(d), largest[d]);
   }
   train->reset();
   eval->reset();
-  for (int d = 0; d < 4; ++d) EXPECT_LT(backend->HeldBytes(d), largest[d]) << "persistent buffers alone";
+  for (int d = 0; d < 4; ++d) EXPECT_LT(backend->TakenBytes(d), largest[d]) << "persistent buffers alone";
 }
 
 }  // namespace

@@ -282,10 +282,10 @@ TEST(CpuBackend, MemoryThatTheMachineRefusesLeavesTheBooksInOrder) {
         EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
       }
     }
-    EXPECT_EQ((*backend)->HeldBytes(0), was_refused ? 0 : (*memory)[0].persistent_bytes) << "after refusal " << refusals;
+    EXPECT_EQ((*backend)->TakenBytes(0), was_refused ? 0 : (*memory)[0].persistent_bytes) << "after refusal " << refusals;
     const auto once = load(**backend);
     ASSERT_TRUE(once.ok()) << once.status();
-    EXPECT_EQ((*backend)->HeldBytes(0), (*memory)[0].total_bytes()) << "after refusal " << refusals;
+    EXPECT_EQ((*backend)->TakenBytes(0), (*memory)[0].total_bytes()) << "after refusal " << refusals;
   }
   EXPECT_EQ(refusals, 3 + 1);  // of the step buffers, the workspace and the persistent buffer; then none
 }

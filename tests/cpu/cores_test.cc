@@ -30,7 +30,7 @@ class Groups : public ::testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text << "\n";
   }
-  std::optional<double> Time() const { return TimeOfProcess(root_ + "/list", root_); }
+  std::optional<double> Time() const { return CoresGrantedToProcess(root_ + "/list", root_); }
 
   const std::string root_;
 };

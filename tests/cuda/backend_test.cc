@@ -345,10 +345,10 @@ TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
     if (refused.ok()) break;
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(made.calls->allocated_bytes(), 0) << refused;
-    EXPECT_EQ(made.backend->HeldBytes(0), 0) << "after refusal " << refusals;
+    EXPECT_EQ(made.backend->TakenBytes(0), 0) << "after refusal " << refusals;
     const auto once = create(*made.backend);
     ASSERT_TRUE(once.ok()) << once.status();
-    EXPECT_EQ(made.backend->HeldBytes(0), made.calls->allocated_bytes()) << "after refusal " << refusals;
+    EXPECT_EQ(made.backend->TakenBytes(0), made.calls->allocated_bytes()) << "after refusal " << refusals;
   }
   EXPECT_GE(refusals, 4);  // of step buffers, a workspace and a persistent buffer at least
 }

@@ -89,9 +89,9 @@ TEST_F(DatasetFolder, WrongContentsNameTheFile) {
   EXPECT_THAT(std::string(label.message()), HasSubstr("label of sample 1: expected below 5 classes, found 7"));
 }
 
-TEST_F(DatasetFolder, AFolderInAFilesPlaceIsAnErrorOfReading) {
+TEST_F(DatasetFolder, AFolderInAFilesPlaceIsNamed) {
   std::filesystem::create_directory(path_ + "/train-images-idx3-ubyte");
-  EXPECT_EQ(Error(SplitOf::kTrain).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Error(SplitOf::kTrain).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(DatasetFolder, AFileInTheFoldersPlaceIsNotFound) {

@@ -135,6 +135,10 @@ TEST_F(ListingCache, APlaceThatCannotBeWrittenToIsDoneWithout) {
 
 TEST_F(ListingCache, NothingIsLeftBesideIt) {
   List();
+  const std::string name = fs::path(KeptPath()).filename().string();
+  Put("cache/" + name + ".colonnade-1-0.tmp", "half");  // by a run that was killed
+  Put("cache/" + name, "damaged");
+  List();
   EXPECT_EQ(std::distance(fs::directory_iterator(In("cache")), fs::directory_iterator()), 1);
 }
 

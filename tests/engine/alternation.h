@@ -236,7 +236,7 @@ inline void ExpectOneStateWhateverTheBuckets(const PlanOnDevices& on,
     for (int64_t bytes : sizes) programs.push_back(lowered(bytes));
     ExpectEqualBits(TrainInTurns(*backend, programs, kSteps), expected);
     // What is held while no Program is loaded.
-    for (int d = 0; d < on.devices; ++d) EXPECT_EQ(backend->HeldBytes(d), alone->HeldBytes(d));
+    for (int d = 0; d < on.devices; ++d) EXPECT_EQ(backend->TakenBytes(d), alone->TakenBytes(d));
   }
 }
 

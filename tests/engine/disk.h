@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/io/file_calls.h"
+#include "base/file_calls.h"
 
 namespace colonnade::engine {
 
@@ -20,7 +20,7 @@ namespace colonnade::engine {
 // of it, as where the process alone is killed.
 enum class Unsynced { kLost, kSomeNamesStay, kStays };
 
-class Disk : public FileCalls {
+class Disk : public base::FileCalls {
  public:
   explicit Disk(std::string root) : root_(std::move(root)) {}
 

@@ -155,7 +155,7 @@ class FakeBackend : public Backend {
     return std::vector<DeviceMemory>(program.device_count);
   }
 
-  int64_t HeldBytes(int) const override { return 0; }
+  int64_t TakenBytes(int) const override { return 0; }
 
   absl::Status refusal;
   FakeLoaded* latest = nullptr;  // of the latest Load

@@ -83,15 +83,15 @@ TEST(Loading, ProgramsShareAllTheirMemoryAndPersistentBuffersStay) {
   EXPECT_EQ(memory->of(0).step_arena_bytes, 128);
   EXPECT_EQ(memory->of(0).persistent_bytes, 256);
   EXPECT_EQ(memory->of(0).workspace_bytes, kWorkspace);
-  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 128 + 256 + kWorkspace);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.taken_bytes(d), 128 + 256 + kWorkspace);
   auto other = Placed(program, books);
   ASSERT_TRUE(other->Take().ok());
   for (BufferId buffer : {BufferId{0}, BufferId{2}}) EXPECT_EQ(other->BaseOf(buffer), memory->BaseOf(buffer));
   EXPECT_EQ(other->workspace(0, 0), memory->workspace(0, 0));
   other.reset();
-  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 128 + 256 + kWorkspace);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.taken_bytes(d), 128 + 256 + kWorkspace);
   memory.reset();
-  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 256);
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(books.taken_bytes(d), 256);
 }
 
 TEST(Loading, AreasGrowToTheLargestAndThoseWhoUseThemAreTold) {
@@ -109,8 +109,8 @@ TEST(Loading, AreasGrowToTheLargestAndThoseWhoUseThemAreTold) {
   ASSERT_TRUE(late->Take().ok());
   EXPECT_EQ(moves, 1) << "there is room";
   EXPECT_EQ(small->workspace(0, 0), large->workspace(0, 0));
-  EXPECT_EQ(books.held_bytes(0), 128 + 256 + 3 * kWorkspace);
-  EXPECT_EQ(books.held_bytes(1), 128 + 256 + kWorkspace);
+  EXPECT_EQ(books.taken_bytes(0), 128 + 256 + 3 * kWorkspace);
+  EXPECT_EQ(books.taken_bytes(1), 128 + 256 + kWorkspace);
 }
 
 TEST(Loading, WhereThereIsNoRoomForALargerProgramTheOthersHaveTheirsAgainOrAreTold) {
@@ -125,7 +125,7 @@ TEST(Loading, WhereThereIsNoRoomForALargerProgramTheOthersHaveTheirsAgainOrAreTo
     small->OnMove([&told](const absl::Status& room) { told = room; });
     EXPECT_THAT(large->Take().message(), HasSubstr("workspace of device 0: no more"));
     EXPECT_EQ(told.code(), refusals == 1 ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted) << told;
-    EXPECT_EQ(books.held_bytes(0), 128 + 256 + (refusals == 1 ? kWorkspace : 0));
+    EXPECT_EQ(books.taken_bytes(0), 128 + 256 + (refusals == 1 ? kWorkspace : 0));
   }
 }
 
@@ -151,7 +151,7 @@ TEST(Loading, ARefusedAllocationLeavesTheBooksAsTheyWere) {
     auto memory = Placed(program, books);
     EXPECT_EQ(memory->Take().code(), absl::StatusCode::kResourceExhausted);
     memory.reset();
-    for (int d = 0; d < 2; ++d) EXPECT_EQ(books.held_bytes(d), 0) << "refusal " << refused << ", device " << d;
+    for (int d = 0; d < 2; ++d) EXPECT_EQ(books.taken_bytes(d), 0) << "refusal " << refused << ", device " << d;
     for (const program::Buffer& buffer : program.buffers) EXPECT_FALSE(books.HoldsPersistent(buffer.device, buffer.name));
     EXPECT_TRUE(Placed(program, books)->Take().ok());
   }
@@ -168,7 +168,7 @@ TEST(Loading, ALimitAdmitsWhatFitsToTheByteAndSaysWhatDoesNot) {
   EXPECT_EQ(Placed(program, tight)->Take().message(),
             "device 0 needs 1384 bytes (step buffers 128, persistent buffers 256, workspaces 1000, other Programs 0), its "
             "limit is 1383; use a smaller batch or more devices");
-  EXPECT_EQ(tight.held_bytes(0), 0);
+  EXPECT_EQ(tight.taken_bytes(0), 0);
   EXPECT_TRUE(Placed(program, enough)->Take().ok()) << "all of it is shared";
   // What others alone want counts, too.
   auto more = Placed(program, enough);
@@ -290,16 +290,16 @@ program::Program Roots(const std::vector<const char*>& names) {
 TEST(Loading, TensorsLieOneBehindTheOtherWhateverBucketsTheyAreIn) {
   MemoryBooks books(1, 0, HostMemory());
   EXPECT_EQ(*Begins(InBuckets({{"a", "b"}, {"c"}, {"d"}}), books), (std::vector<int64_t>{0, 128, 192}));
-  const int64_t held = books.held_bytes(0);
+  const int64_t held = books.taken_bytes(0);
   EXPECT_EQ(held, 256);
   EXPECT_EQ(*Begins(InBuckets({{"a"}, {"b", "c"}, {"d"}}), books), (std::vector<int64_t>{0, 64, 192}));
   EXPECT_EQ(*Begins(InBuckets({{"a", "b", "c", "d"}}, 3), books), (std::vector<int64_t>{0}));
   EXPECT_EQ(*Begins(Roots({"a", "d"}), books), (std::vector<int64_t>{0, 192}));
-  EXPECT_EQ(books.held_bytes(0), held);
+  EXPECT_EQ(books.taken_bytes(0), held);
   const auto refusal = [&](const program::Program& program) {
     const absl::Status status = Begins(program, books).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_EQ(books.held_bytes(0), held);
+    EXPECT_EQ(books.taken_bytes(0), held);
     return std::string(status.message());
   };
   EXPECT_EQ(
@@ -328,8 +328,8 @@ TEST(Loading, ATensorAloneAndOneInABucketAreHeldAlike) {
     EXPECT_TRUE(Begins(InBuckets({{"a"}}), bucket_first).ok());
     EXPECT_TRUE(Begins(Roots({"a"}), bucket_first).ok());
   }
-  EXPECT_EQ(alone_first.held_bytes(0), kAlignment);
-  EXPECT_EQ(bucket_first.held_bytes(0), kAlignment);
+  EXPECT_EQ(alone_first.taken_bytes(0), kAlignment);
+  EXPECT_EQ(bucket_first.taken_bytes(0), kAlignment);
 }
 
 // Wherever an allocator puts memory: this one puts it side by side.
@@ -349,9 +349,9 @@ TEST(Loading, WhatHasNoElementsOrNoMembersIsHeldToo) {
   builder.AddBucket({.name = "bucket", .lifetime = Lifetime::kPersistent});
   const program::Program program = std::move(builder).Build();
   EXPECT_TRUE(Begins(program, books).ok());
-  const int64_t held = books.held_bytes(0);
+  const int64_t held = books.taken_bytes(0);
   EXPECT_TRUE(Begins(program, books).ok());
-  EXPECT_EQ(books.held_bytes(0), held);
+  EXPECT_EQ(books.taken_bytes(0), held);
 }
 
 TEST(Layouts, PartsAreAsEqualAsAlignmentAllowsOrPaddedUntilTheyAre) {

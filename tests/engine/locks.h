@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/io/file_calls.h"
+#include "base/file_calls.h"
 
 namespace colonnade::engine {
 
-class Locks : public FileCalls {
+class Locks : public base::FileCalls {
  public:
   // What the first calls fail with, in this order; those that follow succeed.
   explicit Locks(std::vector<int> errors) : errors_(std::move(errors)) {}

@@ -147,7 +147,7 @@ class BackendWithoutFences : public engine::Backend {
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
     return backend_.MemoryOf(program);
   }
-  int64_t HeldBytes(int device) const override { return backend_.HeldBytes(device); }
+  int64_t TakenBytes(int device) const override { return backend_.TakenBytes(device); }
 
  private:
   engine::Backend& backend_;

@@ -221,7 +221,7 @@ class KnownSpeedBackend : public engine::Backend {
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program&) override {
     return std::vector<engine::DeviceMemory>(devices_);
   }
-  int64_t HeldBytes(int) const override { return 0; }
+  int64_t TakenBytes(int) const override { return 0; }
   const std::set<int32_t>& not_filled() const { return not_filled_; }
 
  private:

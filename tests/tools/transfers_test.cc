@@ -67,7 +67,7 @@ class ChangingDevices : public engine::Backend {
   absl::StatusOr<std::vector<engine::DeviceMemory>> MemoryOf(const program::Program& program) override {
     return backend_->MemoryOf(program);
   }
-  int64_t HeldBytes(int device) const override { return backend_->HeldBytes(device); }
+  int64_t TakenBytes(int device) const override { return backend_->TakenBytes(device); }
 
  private:
   const std::unique_ptr<engine::Backend> backend_;

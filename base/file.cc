@@ -1,4 +1,4 @@
-#include "engine/io/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,7 +19,7 @@
 #include "base/full_io.h"
 #include "base/status_macros.h"
 
-namespace colonnade::engine {
+namespace colonnade::base {
 namespace {
 
 constexpr mode_t kNewFileMode = 0644;
@@ -92,7 +92,7 @@ class TemporaryFile {
 
   absl::Status Append(absl::string_view bytes) {
     const auto write = [this](int file, const void* from, size_t count) { return calls_.Write(file, from, count); };
-    return base::WriteFull(descriptor_, bytes, write) ? absl::OkStatus() : SystemError("write", target_.asked);
+    return WriteFull(descriptor_, bytes, write) ? absl::OkStatus() : SystemError("write", target_.asked);
   }
 
   absl::Status Keep() {
@@ -140,7 +140,7 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& path, int64_t l
   contents.reserve(static_cast<size_t>(std::min<int64_t>(info.st_size, limit_bytes)));
   char chunk[1 << 16];
   for (;;) {
-    const int64_t count = base::ReadFull(file, static_cast<int64_t>(contents.size()), absl::MakeSpan(chunk));
+    const int64_t count = ReadFull(file, static_cast<int64_t>(contents.size()), absl::MakeSpan(chunk));
     if (count < 0) return SystemError("read", path);
     contents.append(chunk, static_cast<size_t>(count));
     if (static_cast<int64_t>(contents.size()) > limit_bytes) {
@@ -189,11 +189,7 @@ absl::Status CheckWritable(const std::string& path) {
 absl::StatusOr<int> OpenToRead(const std::string& path) {
   // A pipe that nobody writes to would block.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
-    const bool missing = errno == ENOENT || errno == ENOTDIR;
-    const absl::Status error = SystemError("read", path);
-    return missing ? absl::NotFoundError(error.message()) : error;
-  }
+  if (file < 0) return ReadError("read", path);
   struct stat info;
   absl::Status status;
   if (::fstat(file, &info) != 0) {
@@ -261,4 +257,10 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   return absl::DataLossError(absl::StrFormat("cannot %s %s: %s", what, path, std::strerror(error)));
 }
 
-}  // namespace colonnade::engine
+absl::Status ReadError(absl::string_view what, const std::string& path) {
+  const bool is_missing = errno == ENOENT || errno == ENOTDIR;
+  const absl::Status error = SystemError(what, path);
+  return is_missing ? absl::NotFoundError(error.message()) : error;
+}
+
+}  // namespace colonnade::base

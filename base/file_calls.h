@@ -1,6 +1,6 @@
 // The system calls that files and folders are made and replaced with: tests record them, and let them fail.
-#ifndef COLONNADE_ENGINE_FILE_CALLS_H_
-#define COLONNADE_ENGINE_FILE_CALLS_H_
+#ifndef COLONNADE_BASE_FILE_CALLS_H_
+#define COLONNADE_BASE_FILE_CALLS_H_
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdio>
 
-namespace colonnade::engine {
+namespace colonnade::base {
 
 // Each method returns what the call of its name returns, and sets errno as it does.
 class FileCalls {
@@ -28,6 +28,6 @@ class FileCalls {
   virtual int Rename(const char* from, const char* to) const { return ::rename(from, to); }
 };
 
-}  // namespace colonnade::engine
+}  // namespace colonnade::base
 
-#endif  // COLONNADE_ENGINE_FILE_CALLS_H_
+#endif  // COLONNADE_BASE_FILE_CALLS_H_
