@@ -18,7 +18,7 @@ watched() {
   local flags
   flags=("--log=$folder/log.jsonl" "--report=$folder/report.html" "--trace=$folder/trace.json")
   rm -f "$folder/log.jsonl"
-  script -qec "$(printf '%q ' "${run[@]}" "${flags[@]}") >$folder/watched.json" /dev/null >/dev/null
+  script -qec "$(printf '%q ' "${run[@]}" "${flags[@]}") >$(printf '%q' "$folder/watched.json")" /dev/null >/dev/null
 }
 rate() { jq .images_per_s "$folder/$1.json"; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.4f\n", a / b }'; }

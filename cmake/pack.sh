@@ -3,6 +3,10 @@
 # that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS, CUPTI) into
 # LD_LIBRARY_PATH.
 set -euo pipefail
+if [ $# -ne 2 ]; then
+  echo "usage: cmake/pack.sh BUILD PACK" >&2
+  exit 2
+fi
 build=$1 pack=$2
 rm -rf "$pack"
 mkdir -p "$pack/bin" "$pack/lib"
@@ -15,11 +19,12 @@ cp "$source/bench/on_gpu.sh" "$source/tests/gpu/memcheck.sh" "$pack/"
 for library in libcolonnade_cuda_driver.so bench/libcolonnade_gpu_activity.so; do
   if [ -f "$build/$library" ]; then cp "$build/$library" "$pack/lib/"; fi
 done
-strip "$pack"/bin/* "$pack"/lib/*
+mapfile -t files < <(find "$pack/bin" "$pack/lib" -type f)
+strip "${files[@]}"
 # libpthread and others are links to the C library.
-for file in "$pack"/bin/* "$pack"/lib/*; do ldd "$file"; done |
+for file in "${files[@]}"; do ldd "$file"; done |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cu|nccl|nv)[A-Za-z_]*' |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cuda|cudart|cudnn|cublas|cupti|nccl|nv)[A-Za-z_]*' |
   while read -r library; do cp -L "$library" "$pack/lib/"; done
 mapfile -t ours < <(find "$pack/lib" -name "libcolonnade*")
 "$source/cmake/search_paths.sh" "$pack"/bin/* "${ours[@]}"

@@ -3,6 +3,10 @@
 # out of bounds and misaligned ones, racecheck and synccheck races and misplaced barriers in shared memory. $1: gpu_test.
 # $2: seconds that each of the four may take (default: 600; a GPU is lent for ten minutes at a time).
 set -uo pipefail
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+  echo "usage: tests/gpu/memcheck.sh GPU_TEST [SECONDS]" >&2
+  exit 2
+fi
 if ! command -v compute-sanitizer >/dev/null; then
   echo "compute-sanitizer not found; it is part of the CUDA toolkit (Debian: cuda-sanitizer-13-0)" >&2
   exit 69
