@@ -1,8 +1,8 @@
 // `bench plans`: every named plan of a network on this machine, and the planner's choice, in turn.
 //
-// All Programs stay loaded and run slice by slice, so that they meet the same moods of the machine. With --deterministic
-// each plan enters twice, which shows what that costs. Step times are means without the longest tenth; the spread is that of
-// the slices.
+// All Programs stay loaded and run slice by slice, so that they meet the same changes of the machine's speed. With
+// --deterministic each plan runs twice, which shows what that costs. Step times are means without the longest tenth; the
+// spread is that of the slices.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -33,9 +33,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr absl::Duration kRaceTime = absl::Milliseconds(100);
+constexpr absl::Duration kTimeOfSlice = absl::Milliseconds(100);
 
-struct Racer {
+struct TimedPlan {
   std::string name;
   int devices = 1;
   bool deterministic = false;
@@ -48,23 +48,23 @@ struct Racer {
 
   absl::Status RunSlice() {
     const size_t before = meter->step_seconds().size();
-    RETURN_IF_ERROR(meter->Run(1, kRaceTime));
+    RETURN_IF_ERROR(meter->Run(1, kTimeOfSlice));
     slices_ms.push_back(1e3 * engine::TrimmedMean(absl::MakeSpan(meter->step_seconds()).subspan(before)));
     return absl::OkStatus();
   }
 };
 
-absl::Status Enter(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
-                   const partition::LowerOptions& lower, const engine::Machine& machine, const Flags& flags,
-                   std::vector<Racer>& racers) {
+absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
+                      const partition::LowerOptions& lower, const engine::Machine& machine, const Flags& flags,
+                      std::vector<TimedPlan>& timed_plans) {
   ASSIGN_OR_RETURN(tools::Predicted predicted,
                    tools::Predict(machine, graph, plan, lower, cpu::KernelsFromName(flags.kernels)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
                    tools::StepMeter::Create(graph, plan, lower, std::move(backend)));
-  racers.push_back({name, plan.mesh.device_count(), flags.deterministic,
-                    absl::ToDoubleMilliseconds(predicted.simulation.step), std::move(meter)});
+  timed_plans.push_back({name, plan.mesh.device_count(), flags.deterministic,
+                         absl::ToDoubleMilliseconds(predicted.simulation.step), std::move(meter)});
   return absl::OkStatus();
 }
 
@@ -88,63 +88,63 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
   return plans;
 }
 
-absl::StatusOr<std::vector<Racer>> Race(const Flags& flags, int slices) {
+absl::StatusOr<std::vector<TimedPlan>> TimePlans(const Flags& flags, int slices) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
   WarnOfFit(machine, graph);
   const partition::LowerOptions lower{
       .global_batch = flags.batch, .dtype = DTypeOf(flags), .pixels = tools::PixelsFromBytes(graph)};
   ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
-  std::vector<Racer> racers;
+  std::vector<TimedPlan> timed_plans;
   std::optional<CountProgress> loading(std::in_place, "loading:");
   int64_t loaded = 0;
   for (const auto& [name, plan] : plans) {
     loading->Show(loaded++, static_cast<int64_t>(plans.size()), absl::StrCat(" plans, ", name));
     Flags own = flags;
     own.deterministic = false;
-    RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, own, racers));
+    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, own, timed_plans));
     if (!flags.deterministic) continue;
-    RETURN_IF_ERROR(Enter(name, plan, graph, lower, machine, flags, racers));
+    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, flags, timed_plans));
   }
   loading.reset();
   CountProgress progress("timing:");
   int64_t done = 0;
-  const int64_t all = slices * static_cast<int64_t>(racers.size());
+  const int64_t all = slices * static_cast<int64_t>(timed_plans.size());
   for (int slice = 0; slice < slices; ++slice) {
-    for (Racer& racer : racers) {
-      progress.Show(done++, all, absl::StrCat(" slices, ", racer.label()));
-      RETURN_IF_ERROR(racer.RunSlice());
+    for (TimedPlan& timed : timed_plans) {
+      progress.Show(done++, all, absl::StrCat(" slices, ", timed.label()));
+      RETURN_IF_ERROR(timed.RunSlice());
     }
   }
-  return racers;
+  return timed_plans;
 }
 
-Json RacersJson(const Flags& flags, const std::vector<Racer>& racers) {
+Json TimedPlansJson(const Flags& flags, const std::vector<TimedPlan>& timed_plans) {
   Json json = {{"model", flags.model},     {"global_batch", flags.batch},
                {"backend", flags.backend}, {"kernels", flags.backend == "cuda" ? Json() : Json(flags.kernels)},
                {"dtype", flags.dtype},     {"machine", flags.machine},
                {"plans", Json::array()}};
-  for (const Racer& racer : racers) {
-    json["plans"].push_back({{"plan", racer.name},
-                             {"devices", racer.devices},
-                             {"deterministic", racer.deterministic},
-                             {"predicted_ms", racer.predicted_ms},
-                             {"measured_ms", racer.measured_ms()},
-                             {"spread", engine::SpreadOf(racer.slices_ms)},
-                             {"images_per_s", 1e3 * static_cast<double>(flags.batch) / racer.measured_ms()}});
+  for (const TimedPlan& timed : timed_plans) {
+    json["plans"].push_back({{"plan", timed.name},
+                             {"devices", timed.devices},
+                             {"deterministic", timed.deterministic},
+                             {"predicted_ms", timed.predicted_ms},
+                             {"measured_ms", timed.measured_ms()},
+                             {"spread", engine::SpreadOf(timed.slices_ms)},
+                             {"images_per_s", 1e3 * static_cast<double>(flags.batch) / timed.measured_ms()}});
   }
   return json;
 }
 
-void PrintRacers(const PlanFlags& flags, const std::vector<Racer>& racers) {
+void PrintTimedPlans(const PlanFlags& flags, const std::vector<TimedPlan>& timed_plans) {
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
-  for (const Racer& racer : racers) {
+  for (const TimedPlan& timed : timed_plans) {
     const std::string spread =
-        racer.slices_ms.size() < 2 ? "-" : absl::StrFormat("%.1f %%", 100 * engine::SpreadOf(racer.slices_ms));
-    PrintLine(absl::StrFormat("%s %7d %14.2f %14.2f %8s %10.1f", PadRight(racer.label(), 22), racer.devices,
-                              racer.predicted_ms, racer.measured_ms(), spread,
-                              1e3 * static_cast<double>(flags.batch) / racer.measured_ms()));
+        timed.slices_ms.size() < 2 ? "-" : absl::StrFormat("%.1f %%", 100 * engine::SpreadOf(timed.slices_ms));
+    PrintLine(absl::StrFormat("%s %7d %14.2f %14.2f %8s %10.1f", PadRight(timed.label(), 22), timed.devices,
+                              timed.predicted_ms, timed.measured_ms(), spread,
+                              1e3 * static_cast<double>(flags.batch) / timed.measured_ms()));
   }
 }
 
@@ -155,14 +155,14 @@ absl::Status RunBenchPlans(const Flags& flags, const BenchFlags& bench) {
     return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
   }
   RETURN_IF_ERROR(CheckBackend(flags));
-  ASSIGN_OR_RETURN(const std::vector<Racer> racers, Race(flags, bench.slices));
-  for (const Racer& racer : racers) {
-    for (const std::string& note : racer.meter->Notes()) Warn(absl::StrCat(racer.label(), ": ", note));
+  ASSIGN_OR_RETURN(const std::vector<TimedPlan> timed_plans, TimePlans(flags, bench.slices));
+  for (const TimedPlan& timed : timed_plans) {
+    for (const std::string& note : timed.meter->Notes()) Warn(absl::StrCat(timed.label(), ": ", note));
   }
   if (flags.json) {
-    PrintJson(RacersJson(flags, racers));
+    PrintJson(TimedPlansJson(flags, timed_plans));
   } else {
-    PrintRacers(flags, racers);
+    PrintTimedPlans(flags, timed_plans);
   }
   return absl::OkStatus();
 }

@@ -2,12 +2,14 @@
 // calibration did not time.
 //
 // In each round a calibration anew, at batches on both sides of the one that is predicted, and every case: all stay loaded
-// and run in turn, slice by slice, so that they meet the same moods of the machine. Then predicted against measured step
-// time, both as means without the longest tenth; the error of a case is the median over the rounds. Beside it stands its
-// spread, what measured steps of the rounds differ by: no prediction can be nearer. Plans of a model that differ by more
-// than that should be predicted in their order. Memory is what the backend says before it takes any, against what it took.
+// and run in turn, slice by slice, so that they meet the same changes of the machine's speed. Then predicted against
+// measured step time, both as means without the longest tenth; the error of a case is the median over the rounds. Beside it
+// stands its spread, what measured steps of the rounds differ by: no prediction can be nearer. Plans of a model that differ
+// by more than that should be predicted in their order. Memory is what the backend says before it takes any, against what it
+// took.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,7 +48,7 @@ struct AccuracyCase {
 };
 
 // By round.
-struct Pairs {
+struct CaseErrors {
   std::vector<double> errors, measured_ms, predicted_ms;
   double memory_error = 0;
 
@@ -58,10 +60,10 @@ struct Pairs {
 struct PlanOrder {
   int pairs = 0, right = 0;
 };
-PlanOrder OrderOf(absl::Span<const Pairs> of_model) {
+PlanOrder OrderOf(absl::Span<const CaseErrors> of_model) {
   PlanOrder order;
-  for (const Pairs& a : of_model) {
-    for (const Pairs& b : of_model) {
+  for (const CaseErrors& a : of_model) {
+    for (const CaseErrors& b : of_model) {
       const double faster = engine::Median(a.measured_ms), slower = engine::Median(b.measured_ms);
       if (faster * (1 + std::max(a.Spread(), b.Spread())) >= slower) continue;
       ++order.pairs;
@@ -80,13 +82,15 @@ struct MeasuredCase {
 
 // The case and the calibration's Programs under the same plan, in turn.
 absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const AccuracyCase& c, int slices,
-                                         program::DType dtype, tools::Calibration& calibration) {
+                                         program::DType dtype, tools::Calibration& calibration,
+                                         const std::function<void()>& before_slice) {
   RETURN_IF_ERROR(calibration.Load(graph, {c.plan, c.devices}, {c.batch * 3 / 4, c.batch * 5 / 4}));
   ASSIGN_OR_RETURN(partition::Plan plan,
                    partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch}));
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
                    tools::StepMeter::Create(graph, plan, {.global_batch = c.batch, .dtype = dtype}, calibration.backend()));
   for (int slice = 0; slice < slices; ++slice) {
+    before_slice();
     for (int i = 0; i < calibration.loaded(); ++i) {
       RETURN_IF_ERROR(calibration.Run(i, kStepsOfSlice, kRoundTime));
       RETURN_IF_ERROR(meter->Run(kStepsOfSlice, kRoundTime));
@@ -96,30 +100,30 @@ absl::StatusOr<MeasuredCase> MeasureCase(const layers::LayerGraph& graph, const 
 }
 
 absl::Status CompareCase(const engine::Machine& machine, const layers::LayerGraph& graph, const AccuracyCase& c,
-                         const MeasuredCase& measured, program::DType dtype, Pairs& pairs) {
+                         const MeasuredCase& measured, program::DType dtype, CaseErrors& errors) {
   ASSIGN_OR_RETURN(tools::Predicted predicted,
                    tools::Predict(machine, graph, measured.plan, {.global_batch = c.batch, .dtype = dtype}));
-  pairs.measured_ms.push_back(1e3 * measured.step_sec);
-  pairs.predicted_ms.push_back(absl::ToDoubleMilliseconds(predicted.simulation.step));
-  pairs.errors.push_back(pairs.predicted_ms.back() / pairs.measured_ms.back() - 1);
+  errors.measured_ms.push_back(1e3 * measured.step_sec);
+  errors.predicted_ms.push_back(absl::ToDoubleMilliseconds(predicted.simulation.step));
+  errors.errors.push_back(errors.predicted_ms.back() / errors.measured_ms.back() - 1);
   for (size_t d = 0; d < measured.memory.size(); ++d) {
     const double took = static_cast<double>(measured.memory[d].total_bytes());
     const auto said = static_cast<double>(predicted.simulation.devices[d].peak_memory_bytes);
-    pairs.memory_error = std::max(pairs.memory_error, std::abs(said / took - 1));
+    errors.memory_error = std::max(errors.memory_error, std::abs(said / took - 1));
   }
   return absl::OkStatus();
 }
 
 // One pair for each of `cases`, all of one model.
-absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<Pairs> results, int slices,
-                      const tools::KernelChoice& kernels) {
+absl::Status RunRound(absl::Span<const AccuracyCase> cases, absl::Span<CaseErrors> results, int slices,
+                      const tools::KernelChoice& kernels, const std::function<void(const AccuracyCase&)>& before_slice) {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(cases[0].model, {}));
   tools::CalibrationTarget target = tools::CpuTarget(/*devices=*/2, kernels);
   const program::DType dtype = target.dtype;
   tools::Calibration calibration(std::move(target));
   std::vector<MeasuredCase> measured;
   for (const AccuracyCase& c : cases) {
-    ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, dtype, calibration));
+    ASSIGN_OR_RETURN(MeasuredCase one, MeasureCase(graph, c, slices, dtype, calibration, [&] { before_slice(c); }));
     measured.push_back(std::move(one));
   }
   const tools::CalibrationPlan handoffs = tools::CalibrationPlans(2).back();
@@ -149,10 +153,12 @@ std::vector<AccuracyCase> CasesOf(const std::string& only) {
 
 struct Accuracy {
   std::vector<AccuracyCase> cases;
-  std::vector<Pairs> results;
+  std::vector<CaseErrors> results;
 
   absl::Span<const AccuracyCase> CasesAt(size_t first) const { return absl::MakeSpan(cases).subspan(first, kCasesOfModel); }
-  absl::Span<const Pairs> ResultsAt(size_t first) const { return absl::MakeSpan(results).subspan(first, kCasesOfModel); }
+  absl::Span<const CaseErrors> ResultsAt(size_t first) const {
+    return absl::MakeSpan(results).subspan(first, kCasesOfModel);
+  }
 
   PlanOrder OrderOfPlans() const {
     PlanOrder order;
@@ -164,23 +170,29 @@ struct Accuracy {
     return order;
   }
   std::vector<double> AbsoluteErrors() const {
-    std::vector<double> errors;
-    for (const Pairs& pairs : results) errors.push_back(std::abs(engine::Median(pairs.errors)));
-    return errors;
+    std::vector<double> absolute;
+    for (const CaseErrors& errors : results) absolute.push_back(std::abs(engine::Median(errors.errors)));
+    return absolute;
   }
 };
 
-void PrintRound(int round, const AccuracyCase& c, const Pairs& pairs) {
+void SayRound(int round, const AccuracyCase& c, const CaseErrors& errors) {
   Say(absl::StrFormat("round %d: %s %s x %d: predicted %.2f ms, measured %.2f ms, %+.1f %%", round + 1, c.model, c.plan,
-                      c.devices, pairs.predicted_ms.back(), pairs.measured_ms.back(), 100 * pairs.errors.back()));
+                      c.devices, errors.predicted_ms.back(), errors.measured_ms.back(), 100 * errors.errors.back()));
 }
 
 absl::Status RunRounds(int rounds, int slices, const tools::KernelChoice& kernels, Accuracy& accuracy) {
+  CountProgress progress("timing:");
+  const auto all = static_cast<int64_t>(accuracy.cases.size()) * rounds * slices;
+  int64_t done = 0;
+  const auto before_slice = [&](const AccuracyCase& c) {
+    progress.Show(done++, all, absl::StrFormat(" slices, %s %s x %d", c.model, c.plan, c.devices));
+  };
   for (int round = 0; round < rounds; ++round) {
     for (size_t c = 0; c < accuracy.cases.size(); c += kCasesOfModel) {
-      const absl::Span<Pairs> of_model = absl::MakeSpan(accuracy.results).subspan(c, kCasesOfModel);
-      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices, kernels));
-      for (size_t i = 0; i < of_model.size(); ++i) PrintRound(round, accuracy.cases[c + i], of_model[i]);
+      const absl::Span<CaseErrors> of_model = absl::MakeSpan(accuracy.results).subspan(c, kCasesOfModel);
+      RETURN_IF_ERROR(RunRound(accuracy.CasesAt(c), of_model, slices, kernels, before_slice));
+      for (size_t i = 0; i < of_model.size(); ++i) SayRound(round, accuracy.cases[c + i], of_model[i]);
     }
   }
   return absl::OkStatus();
@@ -191,10 +203,10 @@ void PrintAccuracy(const Accuracy& accuracy) {
                             "spread", "median error", "memory"));
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
-    const Pairs& pairs = accuracy.results[c];
+    const CaseErrors& of_case = accuracy.results[c];
     PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %6.1f %% %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
-                              one.batch, engine::Median(pairs.measured_ms), 100 * pairs.Spread(),
-                              100 * engine::Median(pairs.errors), 100 * pairs.memory_error));
+                              one.batch, engine::Median(of_case.measured_ms), 100 * of_case.Spread(),
+                              100 * engine::Median(of_case.errors), 100 * of_case.memory_error));
   }
   const std::vector<double> errors = accuracy.AbsoluteErrors();
   PrintLine(absl::StrFormat("median of the cases: %.1f %%, worst %.1f %%", 100 * engine::Median(errors),
@@ -214,16 +226,16 @@ Json AccuracyJson(const Accuracy& accuracy) {
                {"pairs_in_order", order.right}};
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
-    const Pairs& pairs = accuracy.results[c];
+    const CaseErrors& of_case = accuracy.results[c];
     json["cases"].push_back({{"model", one.model},
                              {"plan", one.plan},
                              {"devices", one.devices},
                              {"global_batch", one.batch},
-                             {"measured_ms", pairs.measured_ms},
-                             {"predicted_ms", pairs.predicted_ms},
-                             {"spread", pairs.Spread()},
-                             {"median_error", engine::Median(pairs.errors)},
-                             {"memory_error", pairs.memory_error}});
+                             {"measured_ms", of_case.measured_ms},
+                             {"predicted_ms", of_case.predicted_ms},
+                             {"spread", of_case.Spread()},
+                             {"median_error", engine::Median(of_case.errors)},
+                             {"memory_error", of_case.memory_error}});
   }
   return json;
 }

@@ -17,6 +17,7 @@
 #include "cli/peer.h"
 #include "cli/prediction/prediction.h"
 #include "cli/session/devices.h"
+#include "cli/session/named_files.h"
 #include "cli/session/session.h"
 #include "engine/io/file.h"
 #include "engine/statistics.h"
@@ -90,6 +91,10 @@ absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, 
   const partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
+  if (backend->name() == "cpu") {
+    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(session.graph, session.plan, lower));
+    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+  }
   return tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend));
 }
 
@@ -140,7 +145,7 @@ absl::StatusOr<tools::Ceilings> DrawRoofline(const Flags& flags, const Session& 
   ASSIGN_OR_RETURN(const tools::Ceilings ceilings, tools::MeasureCeilings(*backend, DTypeOf(flags)));
   const std::string title =
       absl::StrFormat("%s, batch %d, plan %s on %d %s device%s, %s", session.graph.name, flags.batch, session.plan.name,
-                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", flags.dtype);
+                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", DTypeName(flags));
   RETURN_IF_ERROR(engine::ReplaceFile(path, tools::RooflineAsSvg(title, program, seconds, ceilings)));
   return ceilings;
 }
@@ -216,7 +221,7 @@ Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& sessio
       {"mesh", MeshJson(session.plan.mesh)},
       {"devices", report.devices},
       {"backend", report.backend},
-      {"dtype", flags.dtype},
+      {"dtype", DTypeName(flags)},
       {"global_batch", flags.batch},
       {"steps", report.steps},
       {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
@@ -231,7 +236,7 @@ Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& sessio
        {{"compute", InSeconds(report.times.compute) / total},
         {"exposed_communication", InSeconds(report.times.exposed_communication) / total},
         {"input_wait", InSeconds(report.times.input_wait) / total},
-        {"no_kernel", InSeconds(report.times.idle) / total}}},
+        {"idle", InSeconds(report.times.idle) / total}}},
       {"kinds", Json::array()},
       {"peak_memory_bytes", Json::array()}};
   for (const auto& [name, kind] : SortedKinds(report)) {
@@ -266,8 +271,7 @@ void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& re
                             static_cast<double>(report.work.bytes_sent) / report.median / 1e9));
   const double total = Total(report.times);
   PrintLine(absl::StrFormat(
-      "of a device's time: compute %.1f %%, exposed communication %.1f %%, copying input or results %.1f %%, no kernel %.1f "
-      "%%",
+      "of a device's time: compute %.1f %%, exposed communication %.1f %%, input %.1f %%, idle %.1f %%",
       100 * InSeconds(report.times.compute) / total, 100 * InSeconds(report.times.exposed_communication) / total,
       100 * InSeconds(report.times.input_wait) / total, 100 * InSeconds(report.times.idle) / total));
   PrintLine(absl::StrFormat("memory: at most %.1f MB of a device", static_cast<double>(PeakBytes(report)) / 1e6));
@@ -295,13 +299,13 @@ void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& re
 
 absl::Status RunBenchStep(const Flags& flags, const BenchFlags& bench) {
   RETURN_IF_ERROR(CheckBackend(flags));
-  if (!bench.roofline.empty()) RETURN_IF_ERROR(engine::CheckWritable(bench.roofline));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", bench.roofline}}, {{"--model", IfFile(flags.model)},
+                                                                       {"--plan", IfFile(flags.plan)},
+                                                                       {"--machine", IfFile(flags.machine)},
+                                                                       {"--search-algorithms", flags.search_algorithms}}));
   ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
-  ASSIGN_OR_RETURN(const program::Program program,
-                   partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
-  if (flags.backend != "cuda") RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
   ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, bench, session));
-  PrintSession(flags, session, report.backend);
+  SaySession(flags, session, report.backend);
   if (flags.json) {
     PrintJson(StepJson(flags, bench, session, report));
   } else {

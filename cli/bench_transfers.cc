@@ -141,7 +141,7 @@ void PrintPairs(const PairBandwidths& pairs) {
 double AverageBusBandwidth(const std::vector<TransferRow>& rows) {
   double sum = 0;
   for (const TransferRow& row : rows) sum += row.busbw();
-  return sum / static_cast<double>(rows.size());
+  return sum / static_cast<double>(std::max<size_t>(rows.size(), 1));
 }
 
 Json RowJson(const TransferRow& row, bool checked) {
@@ -189,6 +189,8 @@ class Transfers {
     return absl::OkStatus();
   }
 
+  const std::vector<TransferRow>& rows() const { return rows_; }
+
   int64_t wrong() const {
     int64_t sum = pairs_.wrong;
     for (const TransferRow& row : rows_) sum += row.run.wrong;
@@ -206,8 +208,8 @@ class Transfers {
 
   Json ToJson() const {
     const bool checked = bench_.checks > 0;
-    Json json = {{"version", ThisBuild().version}, {"commit", ThisBuild().commit}, {"libraries", versions_.libraries},
-                 {"backend", flags_.backend},      {"devices", versions_.devices}, {"iterations", bench_.iterations},
+    Json json = {{"version", ThisBuild().version}, {"commit", ThisBuild().commit},      {"libraries", versions_.libraries},
+                 {"backend", flags_.backend},      {"device_names", versions_.devices}, {"iterations", bench_.iterations},
                  {"transfers", Json::array()}};
     for (const TransferRow& row : rows_) json["transfers"].push_back(RowJson(row, checked));
     json["pairs"] = PairsJson(pairs_);
@@ -273,7 +275,8 @@ absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outc
   RETURN_IF_ERROR(CheckBackend(flags));
   ASSIGN_OR_RETURN(std::vector<int> members, MembersOf(flags, bench));
   Transfers transfers(flags, bench, std::move(members));
-  RETURN_IF_ERROR(transfers.Run());
+  const absl::Status ran = transfers.Run();
+  if (!ran.ok() && transfers.rows().empty()) return ran;
   if (flags.json) {
     PrintJson(transfers.ToJson());
   } else {
@@ -281,7 +284,7 @@ absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outc
     transfers.PrintFooter();
   }
   outcome.disagrees = transfers.wrong() > 0;
-  return absl::OkStatus();
+  return ran;
 }
 
 }  // namespace colonnade::cli

@@ -16,6 +16,7 @@
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
+#include "cli/session/named_files.h"
 #include "cli/session/session.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
@@ -30,7 +31,6 @@ namespace {
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
 constexpr int64_t kManyEpochs = 1 << 20;
-constexpr size_t kPartsOfInput = 10;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -46,7 +46,10 @@ absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
       return absl::Status(made.code(), absl::StrCat(made.message(), "; --out=FILE writes the profile elsewhere"));
     }
   }
-  RETURN_IF_ERROR(engine::CheckWritable(path));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", path}}, {{"--config", flags.config},
+                                                        {"--model", IfFile(flags.model)},
+                                                        {"--transfers", flags.transfers},
+                                                        {"--data", IfFile(flags.data)}}));
   return path;
 }
 
@@ -81,25 +84,6 @@ absl::StatusOr<Samples> InputOf(const Flags& flags) {
 
 absl::Duration TimeOfInput(const Samples& input) { return input == nullptr ? absl::ZeroDuration() : 2 * kInputTime; }
 
-// When a batch was there, and how many images had come with it and before.
-struct Arrival {
-  absl::Time time;
-  int64_t images = 0;
-};
-
-// What an image took in each of up to ten parts of a run: single batches come by twos and threes, several threads make them.
-// REQUIRES: a batch came.
-std::vector<double> SecondsOfAnImage(const std::vector<Arrival>& arrivals) {
-  std::vector<double> seconds;
-  const size_t parts = std::min(kPartsOfInput, arrivals.size() - 1);
-  for (size_t part = 0; part < parts; ++part) {
-    const Arrival &first = arrivals[part * (arrivals.size() - 1) / parts],
-                  &last = arrivals[(part + 1) * (arrivals.size() - 1) / parts];
-    seconds.push_back(absl::ToDoubleSeconds(last.time - first.time) / static_cast<double>(last.images - first.images));
-  }
-  return seconds;
-}
-
 // The input by itself, its batches copied as training copies them into a step.
 absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples& input) {
   const CountProgress progress("timing the input");
@@ -133,18 +117,6 @@ struct PlanRun {
     return absl::StrFormat("%s, %s on %d%s", graph->name, plan.name, plan.devices, plan.overlap ? ", overlapped" : "");
   }
 };
-
-// Numbers of devices between which rates hardly differ stand for each other, unless there is time.
-std::vector<tools::CalibrationPlan> PlansOf(const Flags& flags, int devices) {
-  std::vector<tools::CalibrationPlan> plans = tools::CalibrationPlans(devices);
-  const auto is_power_of_two = [](int n) { return (n & (n - 1)) == 0; };
-  if (!flags.long_run) {
-    std::erase_if(plans, [&](const tools::CalibrationPlan& plan) {
-      return plan.devices > 4 && plan.devices != devices && !is_power_of_two(plan.devices);
-    });
-  }
-  return plans;
-}
 
 CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, absl::Duration budget) {
   std::vector<CalibrationRun> expected;
@@ -193,7 +165,7 @@ absl::StatusOr<LeftOut> RunPlans(const Flags& flags, int devices, absl::Duration
   }
   std::vector<PlanRun> runs;
   for (const layers::LayerGraph& graph : graphs) {
-    for (const tools::CalibrationPlan& plan : PlansOf(flags, devices))
+    for (const tools::CalibrationPlan& plan : PlansToTime(devices, flags.long_run))
       runs.push_back({&graph, plan, tools::CalibrationBatches(flags.batch, devices, plan.devices)});
   }
   CalibrationTime time = TimeOf(flags, runs, kInAll - afterwards);

@@ -10,8 +10,29 @@ constexpr int kUncountedSteps = 2;                            // of each Program
 constexpr int kStepsOfASlice = 2;                             // at least: one that is not counted, and one that is
 constexpr double kStepsCount = 2;    // a slice that takes so many times its least time says how fast steps are,
 constexpr double kManyFlops = 1e10;  // if they are of so many flop: short ones are all overhead
+constexpr size_t kPartsOfInput = 10;
 
 }  // namespace
+
+std::vector<tools::CalibrationPlan> PlansToTime(int devices, bool all) {
+  std::vector<tools::CalibrationPlan> plans = tools::CalibrationPlans(devices);
+  const auto is_power_of_two = [](int n) { return (n & (n - 1)) == 0; };
+  std::erase_if(plans, [&](const tools::CalibrationPlan& plan) {
+    return !all && plan.devices > 4 && plan.devices != devices && !is_power_of_two(plan.devices);
+  });
+  return plans;
+}
+
+std::vector<double> SecondsOfAnImage(const std::vector<Arrival>& arrivals) {
+  std::vector<double> seconds;
+  const size_t parts = std::min(kPartsOfInput, arrivals.size() - 1);
+  for (size_t part = 0; part < parts; ++part) {
+    const Arrival &first = arrivals[part * (arrivals.size() - 1) / parts],
+                  &last = arrivals[(part + 1) * (arrivals.size() - 1) / parts];
+    seconds.push_back(absl::ToDoubleSeconds(last.time - first.time) / static_cast<double>(last.images - first.images));
+  }
+  return seconds;
+}
 
 CalibrationTime::Costs CalibrationTime::CostsOf(const CalibrationRun& run) const {
   const auto known = known_.find(run.network);

@@ -2,13 +2,29 @@
 #ifndef COLONNADE_CLI_CALIBRATION_TIME_H_
 #define COLONNADE_CLI_CALIBRATION_TIME_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tools/calibration.h"
 
 namespace colonnade::cli {
+
+// Returns the plans on up to so many devices that a calibration runs. Numbers of devices above four between which rates
+// hardly differ stand for each other, unless `all` are wanted.
+std::vector<tools::CalibrationPlan> PlansToTime(int devices, bool all);
+
+// When a batch was there, and how many images had come with it and before.
+struct Arrival {
+  absl::Time time;
+  int64_t images = 0;
+};
+
+// Returns what an image took in each of up to ten parts of a run: single batches come by twos and threes, since several
+// threads make them. REQUIRES: a batch came.
+std::vector<double> SecondsOfAnImage(const std::vector<Arrival>& arrivals);
 
 inline constexpr int kMostSlices = 5;  // of each Program of a plan
 

@@ -124,7 +124,7 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
     PrintLine(absl::StrFormat("  %s %s", PadRight(field, 20), value));
 }
 
-// The newest one's weights.
+// The weights of a checkpoint.
 absl::Status Export(const Flags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
   RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}}));
@@ -132,12 +132,13 @@ absl::Status Export(const Flags& flags, const Found& found) {
   ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
                    engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));
   std::vector<engine::TensorView> weights = checkpoint.tensors(engine::StateKind::kValue);
-  if (flags.exports_ema) {
+  if (flags.exports_averages) {
     const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
     if (averages.empty()) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "--ema: expected averages, which train --ema=D keeps, found none in %s; leave --ema out to export the weights",
-          found.path));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("--averages: expected averages, which train --ema=D keeps, found none in %s; leave --averages out "
+                          "to export the weights",
+                          found.path));
     }
     for (engine::TensorView& tensor : weights) {
       const auto same = [&](const engine::TensorView& average) { return average.name == tensor.name; };
@@ -155,9 +156,9 @@ absl::Status Export(const Flags& flags, const Found& found) {
 }  // namespace
 
 absl::Status RunCheckpoint(const Flags& flags) {
-  if (flags.action != "export" && (flags.exports_ema || !flags.out.empty())) {
+  if (flags.action != "export" && (flags.exports_averages || !flags.out.empty())) {
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected export, whose flag this is, found %s",
-                                                         flags.exports_ema ? "--ema" : "--out", flags.action));
+                                                         flags.exports_averages ? "--averages" : "--out", flags.action));
   }
   ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
   if (flags.action == "export") return Export(flags, found.back());

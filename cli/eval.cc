@@ -30,10 +30,10 @@ absl::StatusOr<Test> OpenTest(const Flags& flags) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
-  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, false, train_samples.get()));
+  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get()));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, test.session, train_samples));
-  ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, false, moments));
+  ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, data::SplitOf::kTest, moments));
   return test;
 }
 
@@ -47,10 +47,8 @@ void PrintTest(const Flags& flags, const std::string& model, const engine::EvalR
                {"images_per_s", images_per_s}});
   } else if (report.count > 0) {
     const std::string part = stopped ? absl::StrFormat("stopped, of %d images only: ", report.count) : "";
-    std::printf("%s%s\n", part.c_str(),
-                absl::StrFormat("top-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d images, %.0f images/s", 100 * report.top1(),
-                                100 * report.top5(), report.loss, report.count, images_per_s)
-                    .c_str());
+    PrintLine(absl::StrFormat("%stop-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d images, %.0f images/s", part,
+                              100 * report.top1(), 100 * report.top5(), report.loss, report.count, images_per_s));
   }
 }
 
@@ -79,7 +77,7 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);
   outcome.interrupted = stop.load();
-  PrintSkipped(*test.stream, *test.samples);
+  SaySkipped(*test.stream, *test.samples);
   PrintTest(flags, session.graph.name, report, outcome.interrupted);
   return absl::OkStatus();
 }

@@ -67,6 +67,7 @@ absl::StatusOr<Samples> OpenInput(const Flags& flags) {
   const int64_t size = flags.input_size > 0 ? flags.input_size : kDefaultInputSize;
   ASSIGN_OR_RETURN(Samples set,
                    data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
+  SayNotesOf(*set);
   return set;
 }
 
@@ -74,7 +75,7 @@ absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data:
   program::Shape shape = set.image_shape().value_or(program::Shape{3, kDefaultInputSize, kDefaultInputSize});
   if (flags.input_channels > 0) shape[0] = flags.input_channels;
   if (flags.input_size > 0) shape[1] = shape[2] = flags.input_size;
-  return RecipeFor(flags, set, shape, /*train=*/true, /*shifts=*/false);
+  return RecipeFor(flags, set, shape, data::SplitOf::kTrain, /*shifts=*/false);
 }
 
 absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration most) {

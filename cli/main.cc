@@ -123,23 +123,13 @@ absl::Status WithPlace(const absl::Status& status, const colonnade::cli::Configu
   return absl::Status(code, absl::StrCat(place, ": ", status.message()));
 }
 
-// What the records and reports of these sub-commands hold of the command line.
-void TakeConfiguration(const CLI::App& command, Flags& flags) {
-  const std::string& name = command.get_name();
-  if (name == "train" || name == "plan" || name == "simulate" || name == "table") {
-    flags.resolved = colonnade::cli::ResolvedFlags(command);
-  }
-}
-
-void HandleSignals(const CLI::App& command, const Flags& flags) {
-  // The others have nothing to keep: there a signal ends the process.
-  const std::string& name = command.get_name();
-  if (name == "train" || name == "eval" || name == "predict") {
+void HandleSignals(const SubCommand& command, const Flags& flags) {
+  if (command.keeps_results) {
     g_resumes = flags.resume.has_value();
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
-    if (name != "predict") std::signal(SIGPIPE, SIG_IGN);  // who no longer reads what is said does not end a training
   }
+  if (command.ignores_sigpipe) std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGBUS, OnUnreadable);
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing says that a file grows too large
 }
@@ -174,15 +164,16 @@ int Main(int argc, char** argv) {
     const int code = app.exit(success);
     return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {
-    if (flags.model == "list") return Report(colonnade::cli::ListModels(flags), {});
+    const bool only_lacks = error.get_name() == "RequiredError" && app.remaining_size(/*recurse=*/true) == 0;
+    if (flags.model == "list" && only_lacks) return Report(colonnade::cli::ListModels(flags), {});
     const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
     SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
     return place.empty() ? kUsage : kWrongContents;
   }
   const auto command =
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
-  TakeConfiguration(*command->app, flags);
-  HandleSignals(*command->app, flags);
+  if (command->records_flags) flags.resolved = colonnade::cli::ResolvedFlags(*command->app);
+  HandleSignals(*command, flags);
   const absl::Status status = flags.model == "list" ? colonnade::cli::ListModels(flags) : command->run();
   return Report(WithPlace(status, *line), outcome);
 }
@@ -199,10 +190,9 @@ int main(int argc, char** argv) {
     return kDoesNotFit;
   } catch (const std::system_error& error) {
     const bool is_refused = error.code() == std::errc::resource_unavailable_try_again;
-    SayError(absl::StrCat(
-        is_refused ? "the machine refused another thread; use fewer --data-threads, --threads-per-device or --devices"
-                   : "unexpected",
-        ": ", error.what()));
+    SayError(is_refused ? absl::StrCat("the system refused another thread (", error.what(),
+                                       "); use fewer --data-threads, --threads-per-device or --devices")
+                        : absl::StrCat("unexpected: ", error.what()));
     return is_refused ? kDoesNotFit : kUnexpected;
   } catch (const std::exception& error) {
     SayError(absl::StrCat("unexpected: ", error.what()));

@@ -139,7 +139,7 @@ constexpr CodeOnPage kExitCodes[] = {
     {"0", "done"},
     {"1", "verify found a difference, bench transfers a wrong element, or something unexpected happened"},
     {"2", "the command line is wrong"},
-    {"12", "memory does not suffice"},
+    {"12", "not enough memory, or the system refuses another thread"},
     {"21", "a loss, gradient or logit is not finite"},
     {"65", "a file has the wrong contents"},
     {"66", "a file is missing"},

@@ -14,8 +14,9 @@
 
 namespace colonnade::cli {
 
-// Returns the images a second that a program's output states: the last "images_per_s" of a JSON object, alone or on a line,
-// or else, on the last line that says images/s, the number before these words or the first behind them.
+// Returns the images a second that a program's output states: the last figure of any line, be it "images_per_s" of a JSON
+// object or the number before the words images/s, or else the first behind them. A JSON object may take several lines if it
+// is all of the output.
 std::optional<double> FindImagesPerSecond(absl::string_view output);
 
 // Runs the command in a shell, without input and in the user's environment. InvalidArgument, with the end of what it

@@ -272,7 +272,7 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
 // Before a search, which may take long.
 absl::Status CheckExplained(const Flags& flags) {
   if (flags.explain.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const layers::LayerGraph graph, BuildNetwork(flags, nullptr));
+  ASSIGN_OR_RETURN(const layers::LayerGraph graph, BuildNetwork(flags));
   return engine::WithContext(graph.Find(flags.explain).status(), "--explain");
 }
 

@@ -34,7 +34,7 @@ struct Question {
   Samples images;
   Session session;
   std::unique_ptr<data::Pipeline> stream;
-  std::map<int64_t, absl::Status> unreadable;  // by image
+  std::map<int64_t, absl::Status> unanswered;  // by image: why
 };
 
 // All images, but no more than the most and what makes that a multiple of the devices, between which a plan may split it.
@@ -52,10 +52,10 @@ absl::StatusOr<Samples> OpenNamedClasses(const Flags& flags) {
         "those; found neither");
   }
   absl::StatusOr<Samples> train = OpenTrainingSet(flags);
-  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags) ? OpenSamples(flags, /*train=*/false) : train;
+  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags) ? OpenSamples(flags, data::SplitOf::kTest) : train;
 }
 
-// `question` must stay where it is, since the stream adds to what is unreadable.
+// `question` must stay where it is, since the stream adds to what is unanswered.
 absl::Status Open(Flags& flags, Question& question) {
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
@@ -67,12 +67,13 @@ absl::Status Open(Flags& flags, Question& question) {
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
   question.images = data::UnlabelledImages(std::move(files), std::move(names));
-  const auto note = [&unreadable = question.unreadable](int64_t image, const absl::Status& why) { unreadable[image] = why; };
-  ASSIGN_OR_RETURN(question.stream, OpenStream(flags, question.session, question.images, false, moments, note));
+  const auto note = [&unanswered = question.unanswered](int64_t image, const absl::Status& why) { unanswered[image] = why; };
+  ASSIGN_OR_RETURN(question.stream,
+                   OpenStream(flags, question.session, question.images, data::SplitOf::kTest, moments, note));
   return absl::OkStatus();
 }
 
-using Answer = std::vector<engine::Guess>;  // on one image; none where that is unreadable
+using Answer = std::vector<engine::Guess>;  // on one image; none where there is no answer
 
 absl::Status CheckFiniteLogits(absl::Span<const double> logits, const std::string& image) {
   for (double logit : logits) {
@@ -82,7 +83,7 @@ absl::Status CheckFiniteLogits(absl::Span<const double> logits, const std::strin
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Question& question, int64_t top,
+absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, Question& question, int64_t top,
                                         const std::atomic<bool>& stop) {
   const Session& session = question.session;
   const data::SampleSet& images = *question.images;
@@ -92,13 +93,11 @@ absl::StatusOr<std::vector<Answer>> Ask(engine::Executor& executor, const Questi
   const auto read = [&](int64_t first, int64_t count) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<double> logits, executor.ReadActivation(session.graph.logits().name));
     for (int64_t i = 0; i < count; ++i) {
-      if (question.unreadable.contains(first + i)) {
-        answers.emplace_back();
-        continue;
-      }
       const absl::Span<const double> of_image = absl::MakeConstSpan(logits).subspan(i * classes, classes);
-      RETURN_IF_ERROR(CheckFiniteLogits(of_image, images.sample_name(first + i)));
-      answers.push_back(engine::LikeliestClasses(of_image, top));
+      absl::Status finite = CheckFiniteLogits(of_image, images.sample_name(first + i));
+      if (!finite.ok()) question.unanswered.emplace(first + i, std::move(finite));
+      const bool is_answered = !question.unanswered.contains(first + i);
+      answers.push_back(is_answered ? engine::LikeliestClasses(of_image, top) : Answer());
     }
     progress.Show(first + count, images.size());
     return absl::OkStatus();
@@ -129,25 +128,25 @@ nlohmann::ordered_json AnswersJson(const std::vector<Answer>& answers, const Que
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (size_t i = 0; i < answers.size(); ++i) {
     const auto image = static_cast<int64_t>(i);
-    const auto unreadable = question.unreadable.find(image);
-    const bool is_read = unreadable == question.unreadable.end();
+    const auto why = question.unanswered.find(image);
+    const bool is_answered = why == question.unanswered.end();
     all.push_back({{"file", question.images->sample_name(image)},
                    {"classes", ClassesJson(answers[i], question.images->class_names())},
-                   {"error", is_read ? nlohmann::ordered_json() : nlohmann::ordered_json(unreadable->second.message())}});
+                   {"error", is_answered ? nlohmann::ordered_json() : nlohmann::ordered_json(why->second.message())}});
   }
   return all;
 }
 
-// Of those that there are answers to; all are, unless a signal came.
-absl::Status CheckAllRead(const Question& question, size_t answers, bool was_stopped) {
-  const std::map<int64_t, absl::Status>& unreadable = question.unreadable;
-  const auto end = unreadable.lower_bound(static_cast<int64_t>(answers));
-  if (unreadable.begin() == end) return absl::OkStatus();
-  for (auto it = unreadable.begin(); it != end; ++it) Warn(it->second.message());
+// Of those that were asked about; all were, unless a signal came.
+absl::Status CheckAllAnswered(const Question& question, size_t asked, bool was_stopped) {
+  const std::map<int64_t, absl::Status>& unanswered = question.unanswered;
+  const auto end = unanswered.lower_bound(static_cast<int64_t>(asked));
+  if (unanswered.begin() == end) return absl::OkStatus();
+  for (auto it = unanswered.begin(); it != end; ++it) Warn(it->second.message());
   if (was_stopped) return absl::OkStatus();
-  return absl::Status(unreadable.begin()->second.code(), absl::StrFormat("%d of %d images could not be read; the first: %s",
-                                                                         std::distance(unreadable.begin(), end), answers,
-                                                                         unreadable.begin()->second.message()));
+  const absl::Status& first = unanswered.begin()->second;
+  return absl::Status(first.code(), absl::StrFormat("%d of %d images have no answer; the first: %s",
+                                                    std::distance(unanswered.begin(), end), asked, first.message()));
 }
 
 }  // namespace
@@ -172,7 +171,7 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
   } else {
     PrintAnswers(answers, *question.images);
   }
-  return CheckAllRead(question, answers.size(), outcome.interrupted);
+  return CheckAllAnswered(question, answers.size(), outcome.interrupted);
 }
 
 }  // namespace colonnade::cli

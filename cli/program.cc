@@ -35,10 +35,8 @@ void PrintSummary(const program::Program& program) {
   }
   std::printf("device    tasks       Gflop     MB sent\n");
   for (size_t d = 0; d < devices.size(); ++d) {
-    std::printf("%s\n",
-                absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
-                                static_cast<double>(devices[d].sent) / 1e6)
-                    .c_str());
+    PrintLine(absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
+                              static_cast<double>(devices[d].sent) / 1e6));
   }
   std::printf("%s\n",
               moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");

@@ -4,11 +4,11 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/definitions.h"
 #include "cli/completion.h"
 #include "cli/man_page.h"
-#include "cli/session/data.h"
 #include "data/class_names.h"
 #include "tools/calibration.h"
 
@@ -25,9 +25,7 @@ CLI::App* AddTrain(CLI::App& app, Flags& flags) {
   AddOptimizerFlags(*train, flags);
   train->add_option("--steps", flags.steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
   train->add_option("--epochs", flags.epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
-  train->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
-      ->capture_default_str();
+  AddSeedFlag(*train, flags, "seed of all random numbers, below 2^53");
   CLI::Option* init =
       train->add_option("--init", flags.init, "weights to begin with, a safetensors file or FILE.index.json of several")
           ->type_name("FILE");
@@ -105,7 +103,8 @@ CLI::App* AddCheckpoint(CLI::App& app, Flags& flags) {
       ->type_name("DIR")
       ->required();
   checkpoint->add_option("--out", flags.out, "export: where to write the weights, a safetensors file")->type_name("FILE");
-  checkpoint->add_flag("--ema", flags.exports_ema, "export: the averages of train --ema in the place of the weights");
+  checkpoint->add_flag("--averages", flags.exports_averages,
+                       "export: the averages of train --ema in the place of the weights");
   AddJsonFlag(*checkpoint, flags);
   checkpoint->footer(
       "Examples:\n  colonnade checkpoint show run1\n"
@@ -123,9 +122,7 @@ CLI::App* AddVerify(CLI::App& app, Flags& flags) {
   AddBackendFlags(*verify, flags);
   AddOptimizerFlags(*verify, flags);
   verify->add_option("--steps", flags.steps, "steps to compare (default: 3)")->check(CLI::Range(int64_t{1}, kMostSteps));
-  verify->add_option("--seed", flags.seed, "seed of all random numbers, below 2^53")
-      ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
-      ->capture_default_str();
+  AddSeedFlag(*verify, flags, "seed of all random numbers, below 2^53");
   AddJsonFlag(*verify, flags);
   verify->footer(
       "Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
@@ -219,12 +216,12 @@ CLI::App* AddTable(CLI::App& app, Flags& flags) {
       ->expected(1, 2);
   table->add_option("--out", flags.out, "where to write the profile as --fit made it")->type_name("FILE");
   AddProfileFlag(*table, flags);
-  table->get_option("--machine")->default_str("titan-2013");
+  CLI::Option* machine = table->get_option("--machine");
+  machine
+      ->description(absl::StrCat(machine->get_description(),
+                                 " (default: titan-2013; with --rows the machine that the file names, or local)"))
+      ->default_str("");
   AddMeasuringFlags(*table, flags);
-  table
-      ->add_option("--calibrate-on", flags.calibrate_on,
-                   "one more row of the paper that gives the per-step overhead: 2-model, …; as --fit=1,2-model")
-      ->excludes("--fit");
   AddDrawFlags(*table, flags);
   table->add_option("--plots", flags.plots, "writes the table's plots, SVG files whose names begin with this")
       ->type_name("FILE");
@@ -259,10 +256,7 @@ CLI::App* AddCalibrate(CLI::App& app, Flags& flags) {
       calibrate
           ->add_option("--data", flags.data, "data whose input is timed, as of io-bench (default: the input is not timed)")
           ->type_name("DATA");
-  calibrate->add_option("--augment", flags.augment, "as of train")
-      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
-      ->capture_default_str()
-      ->needs(data);
+  AddAugmentFlag(*calibrate, flags, "as of train")->needs(data);
   calibrate
       ->add_option("--input-size", flags.input_size, "rows and columns of an image of --data (default: the data's, or 224)")
       ->check(CLI::Range(1, kMostSide))
@@ -289,7 +283,9 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostDataThreads));
   bench->add_option("--epochs", flags.epochs, "how often each image is read (default: 1)")
       ->check(CLI::Range(int64_t{1}, kMostEpochs));
-  bench->add_option("--warm-up", flags.warm_up_epochs, "epochs before, which do not count; 2 make the indices of JPEGs")
+  bench
+      ->add_option("--warm-up-epochs", flags.warm_up_epochs,
+                   "epochs before, which do not count; 2 make the indices of JPEGs")
       ->check(CLI::Range(int64_t{0}, kMostEpochs))
       ->capture_default_str();
   bench->add_option("--batch", flags.batch, "images of a batch")
@@ -299,9 +295,7 @@ CLI::App* AddIoBench(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, kMostSide));
   bench->add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or 3)")
       ->check(CLI::IsMember({1, 3}));
-  bench->add_option("--augment", flags.augment, "as of train")
-      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
-      ->capture_default_str();
+  AddAugmentFlag(*bench, flags, "as of train");
   bench->add_option("--shuffle", flags.shuffle, "off: samples in the order of the files")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
@@ -388,25 +382,34 @@ std::vector<SubCommand> AddSubCommands(CLI::App& app, Flags& flags, BenchFlags& 
                                        Outcome& outcome) {
   CLI::App *train = AddTrain(app, flags), *eval = AddEval(app, flags), *predict = AddPredict(app, flags);
   std::vector<SubCommand> commands = {
-      {train, [&] { return RunTrain(flags, stop, outcome); }},
-      {eval, [&] { return RunEval(flags, stop, outcome); }},
-      {predict,
-       [&flags, &stop, &outcome, predict] {
-         if (predict->count("--data") == 0) flags.data.clear();
-         if (predict->count("--batch") == 0) flags.batch = 0;
-         return RunPredict(flags, stop, outcome);
-       }},
+      {.app = train,
+       .run = [&] { return RunTrain(flags, stop, outcome); },
+       .records_flags = true,
+       .keeps_results = true,
+       .ignores_sigpipe = true},
+      {.app = eval, .run = [&] { return RunEval(flags, stop, outcome); }, .keeps_results = true, .ignores_sigpipe = true},
+      {.app = predict,
+       .run =
+           [&flags, &stop, &outcome, predict] {
+             if (predict->count("--data") == 0) flags.data.clear();
+             if (predict->count("--batch") == 0) flags.batch = 0;
+             return RunPredict(flags, stop, outcome);
+           },
+       .keeps_results = true},
       {AddCheckpoint(app, flags), [&] { return RunCheckpoint(flags); }},
       {AddVerify(app, flags), [&] { return RunVerify(flags, outcome); }},
       {AddProgram(app, flags), [&] { return RunProgram(flags); }},
-      {AddPlan(app, flags), [&] { return RunPlan(flags); }},
-      {AddSimulate(app, flags), [&] { return RunSimulate(flags); }},
+      {.app = AddPlan(app, flags), .run = [&] { return RunPlan(flags); }, .records_flags = true},
+      {.app = AddSimulate(app, flags), .run = [&] { return RunSimulate(flags); }, .records_flags = true},
   };
   CLI::App* table = AddTable(app, flags);
-  commands.push_back({table, [&flags, table] {
-                        TakeDefaultsOfTable(*table, flags);
-                        return RunTable(flags);
-                      }});
+  commands.push_back({.app = table,
+                      .run =
+                          [&flags, table] {
+                            TakeDefaultsOfTable(*table, flags);
+                            return RunTable(flags);
+                          },
+                      .records_flags = true});
   CLI::App* calibrate = AddCalibrate(app, flags);
   commands.push_back({calibrate, [&flags, calibrate] {
                         if (calibrate->count("--backend") == 0) flags.backend = "cpu";

@@ -17,6 +17,10 @@ namespace colonnade::cli {
 struct SubCommand {
   CLI::App* app;
   std::function<absl::Status()> run;  // once the command line is parsed
+  bool records_flags = false;         // its records or reports hold the command line
+  // Signals end it between two steps, with what it has; those of the others end the process, since there is nothing to keep.
+  bool keeps_results = false;
+  bool ignores_sigpipe = false;  // goes on where nobody reads any longer what it says
 };
 
 // Adds all of them, in the order of help; all arguments must outlive the result.

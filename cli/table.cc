@@ -41,7 +41,7 @@ constexpr int64_t kLargestRowsFile = int64_t{1} << 20;
 void ForgetTimesOfOthers(const Flags& flags, const engine::Machine& machine, tools::RowTable& paper) {
   for (tools::Row& row : paper.rows) {
     const bool as_measured = machine.name == paper.machine && row.model == flags.model && row.global_batch == flags.batch;
-    if (!as_measured) row.measured_step_sec = 0;
+    if (!as_measured) row.published_step_sec = 0;
     row.model = flags.model;
     row.global_batch = flags.batch;
   }
@@ -57,26 +57,24 @@ absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags) {
 
 // Names of the rows to fit the profile to, none or one or two.
 absl::StatusOr<std::vector<std::string>> RowsToFit(const Flags& flags, const tools::RowTable& table) {
-  const bool has_times =
-      std::any_of(table.rows.begin(), table.rows.end(), [](const tools::Row& row) { return row.measured_step_sec > 0; });
-  if (!flags.calibrate_on.empty() && !(flags.rows.empty() && has_times)) {
-    return absl::FailedPreconditionError(
-        "--calibrate-on: expected --machine=titan-2013 --model=alexnet2012 --batch=256, whose rows the paper has");
+  std::vector<std::string> published;
+  for (const tools::Row& row : table.rows) {
+    if (row.published_step_sec > 0) published.push_back(row.name);
   }
   std::vector<std::string> names = flags.fit;
-  if (names.empty() && flags.rows.empty() && has_times) names = {table.rows[0].name};
-  if (!flags.calibrate_on.empty()) names = {table.rows[0].name, flags.calibrate_on};
-  const char* flag = flags.calibrate_on.empty() ? "--fit" : "--calibrate-on";
+  if (names.empty() && flags.rows.empty() && !published.empty()) names = {table.rows[0].name};
+  if (!names.empty() && published.empty()) {
+    return absl::FailedPreconditionError(
+        flags.rows.empty()
+            ? "--fit: expected --machine=titan-2013 --model=alexnet2012 --batch=256, of which the paper has times"
+            : absl::StrFormat("--fit: expected a row that states a time, found none in %s", flags.rows));
+  }
   for (size_t i = 0; i < names.size(); ++i) {
-    std::vector<std::string> measured;
-    for (const tools::Row& row : table.rows) {
-      if (row.measured_step_sec > 0) measured.push_back(row.name);
-    }
-    const bool is_there = std::find(measured.begin(), measured.end(), names[i]) != measured.end();
+    const bool is_there = absl::c_linear_search(published, names[i]);
     if (!is_there || (i > 0 && names[i] == names[0])) {
-      return absl::FailedPreconditionError(absl::StrFormat("%s: expected %s row that was measured, one of %s; found \"%s\"",
-                                                           flag, i > 0 ? "another" : "a", absl::StrJoin(measured, ", "),
-                                                           names[i]));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("--fit: expected %s row that states a time, one of %s; found \"%s\"", i > 0 ? "another" : "a",
+                          absl::StrJoin(published, ", "), names[i]));
     }
   }
   return names;
@@ -92,17 +90,24 @@ absl::StatusOr<TableRow> Lowered(const tools::Row& row, const engine::Machine& m
   return lowered;
 }
 
-// The row lowered; nothing where the machine is too small for it, or the network or batch does not split so.
+void AddNote(const std::string& note, TableRow& row) {
+  row.note = row.note.empty() ? note : absl::StrCat(row.note, "; ", note);
+}
+
+// The row of `file` lowered. Of the paper, where there is no file, nothing where the machine is too small for it, or the
+// network or batch does not split so.
 absl::StatusOr<std::optional<TableRow>> LoweredIfItCan(const tools::Row& row, const engine::Machine& machine,
-                                                       Networks& networks, bool is_papers,
+                                                       Networks& networks, const std::string& file,
                                                        std::vector<std::string>& left_out) {
   absl::StatusOr<TableRow> lowered = Lowered(row, machine, networks);
   if (lowered.ok()) return *std::move(lowered);
-  if (is_papers && absl::IsFailedPrecondition(lowered.status())) {
+  if (file.empty() && absl::IsFailedPrecondition(lowered.status())) {
     left_out.push_back(absl::StrFormat("row %s is left out: %s", row.name, lowered.status().message()));
     return std::nullopt;
   }
-  return absl::Status(lowered.status().code(), absl::StrFormat("row %s: %s", row.name, lowered.status().message()));
+  const bool is_wrong = absl::IsFailedPrecondition(lowered.status());  // what the file has
+  return absl::Status(is_wrong ? absl::StatusCode::kInvalidArgument : lowered.status().code(),
+                      absl::StrFormat("%s: row %s: %s", file, row.name, lowered.status().message()));
 }
 
 // What a fit changed, as far as the digits shown tell; nothing where the profile gave those rows as it was.
@@ -128,7 +133,7 @@ absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<
   ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));
   for (TableRow& row : table.rows) {
     row.is_fitted = std::find(names.begin(), names.end(), row.row.name) != names.end();
-    if (row.is_fitted) row.note = "the profile is calibrated on it";
+    if (row.is_fitted) AddNote("the profile was fitted to it", row);
   }
   SayFit(names, before, *table.fit);
   return absl::OkStatus();
@@ -139,7 +144,7 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
   for (const std::string& name : names) {
     for (const TableRow& row : table.rows) {
       if (row.row.name != name) continue;
-      steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.measured_step_sec,
+      steps.push_back({name, row.row.model, row.row.global_batch, &row.program, row.row.published_step_sec,
                        /*is_as_named=*/row.row.batch_norm_samples == 0, row.row.has_f32_pixels});
     }
   }
@@ -181,7 +186,7 @@ void NoteWhatDoesNotFit(Table& table) {
     const std::string note =
         absl::StrFormat("does not fit: a device needs %.0f MB and has %.0f MB", needed / 1e6, memory / 1e6);
     Say(absl::StrFormat("row %s %s", row.row.name, note));
-    row.note = row.note.empty() ? note : absl::StrCat(note, "; ", row.note);
+    AddNote(note, row);
   }
 }
 
@@ -192,17 +197,19 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
   const int most = on_gpus ? gpus.count : cpu::UsableCores();
   for (TableRow& row : table.rows) {
     if (!on_gpus && flags.machine != "local") {
-      row.note = row.is_fitted ? row.note : "not measured: only --machine=local is";
+      AddNote("not measured: only --machine=local is", row);
       continue;
     }
     if (row.row.dtype != engine::DTypeOf(flags.dtype)) {
-      row.note =
-          absl::StrFormat("not measured: the row is in %s, --dtype is %s", engine::PrecisionOf(row.row.dtype), flags.dtype);
+      AddNote(
+          absl::StrFormat("not measured: the row is in %s, --dtype is %s", engine::PrecisionOf(row.row.dtype), flags.dtype),
+          row);
       continue;
     }
     if (row.row.devices > most) {
-      row.note = absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, most,
-                                 on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores");
+      AddNote(absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, most,
+                              on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores"),
+              row);
       continue;
     }
     const std::string where =
@@ -212,10 +219,10 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<tools::StepMeter> meter,
-        tools::StepMeter::Create(*graph, row.plan, {.global_batch = row.row.global_batch, .dtype = DTypeOf(flags)},
-                                 std::move(backend)));
+    partition::LowerOptions lower = tools::LowerOptionsOf(row.row, *graph);
+    lower.dtype = DTypeOf(flags);
+    ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                     tools::StepMeter::Create(*graph, row.plan, lower, std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),
                                [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); }));
     row.measured_sec = engine::TrimmedMean(meter->step_seconds());
@@ -267,7 +274,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
   Networks networks(flags);
   std::vector<std::string> left_out;
   for (const tools::Row& row : table.about.rows) {
-    ASSIGN_OR_RETURN(std::optional<TableRow> lowered, LoweredIfItCan(row, machine, networks, table.is_papers, left_out));
+    ASSIGN_OR_RETURN(std::optional<TableRow> lowered, LoweredIfItCan(row, machine, networks, flags.rows, left_out));
     if (lowered.has_value()) table.rows.push_back(*std::move(lowered));
   }
   if (table.rows.empty()) return Lowered(table.about.rows[0], machine, networks).status();  // why not
@@ -300,16 +307,16 @@ absl::StatusOr<const layers::LayerGraph*> Networks::Of(const tools::Row& row) {
   if (found != graphs_.end()) return &found->second;
   flags_.model = row.model;
   flags_.batch_norm = row.batch_norm_samples > 0 ? absl::StrCat("ghost:", row.batch_norm_samples) : "sync";
-  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags_, nullptr));
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags_));
   return &graphs_.emplace(key, std::move(graph)).first->second;
 }
 
 absl::Status RunTable(const Flags& flags) {
   RETURN_IF_ERROR(CheckBackend(flags));
   const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
-  const std::string plot = flags.plots.empty() ? "" : flags.plots + "-speedup.svg";
-  const std::string curve = flags.plots.empty() || !flags.rows.empty() ? "" : flags.plots + "-error-against-time.svg";
-  const std::vector<NamedFile> written = {{"--out", flags.out}, {"--plots", plot}, {"--plots", curve}};
+  const PlotFiles plots = PlotFilesOf(flags);
+  const std::vector<NamedFile> written = {
+      {"--out", flags.out}, {"--plots", plots.speedup}, {"--plots", plots.error_against_time}};
   RETURN_IF_ERROR(CheckWrittenFiles(written, read));  // a profile may be fitted in place
   std::vector<NamedFile> others = read;
   others.insert(others.end(), written.begin(), written.end());

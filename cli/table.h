@@ -49,6 +49,9 @@ struct Table {
     return first_sec / sec * static_cast<double>(row.row.global_batch) / static_cast<double>(rows[0].row.global_batch);
   }
   double SimulatedSpeedup(const TableRow& row) const { return Speedup(row, rows[0].simulated_sec, row.simulated_sec); }
+  // Return nothing where the row or the first has no such time.
+  std::optional<double> PublishedSpeedup(const TableRow& row) const;
+  std::optional<double> MeasuredSpeedup(const TableRow& row) const;
   // Converts the seconds of a step to the unit that is shown: days, hours or minutes of the run, or milliseconds of a step.
   double Shown(const TableRow& row, double sec) const {
     return has_days() ? about.DaysOf(sec, row.row.global_batch) * Unit().of_a_day : sec * 1e3;
@@ -84,6 +87,12 @@ std::string ErrorText(const TableRow& row);
 
 nlohmann::ordered_json TableJson(const Table& table);
 void PrintTable(const Table& table);  // on stdout
+
+// The files of --plots; of rows of one's own there is the first alone.
+struct PlotFiles {
+  std::string speedup, error_against_time;
+};
+PlotFiles PlotFilesOf(const Flags& flags);
 
 // Writes --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
 absl::Status WritePlots(const Flags& flags, const Table& table);

@@ -58,10 +58,13 @@ absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Ou
   return absl::OkStatus();
 }
 
-absl::Status SaveResults(const Flags& flags, const TrainSetup& run, const engine::TrainReport& report, Outcome& outcome) {
+absl::Status SaveAllWeights(const Flags& flags, const TrainSetup& run, Outcome& outcome) {
   RETURN_IF_ERROR(SaveWeights(flags.save, run.train.get(), outcome));
-  RETURN_IF_ERROR(SaveWeights(flags.save_ema, run.average.get(), outcome));
-  if (flags.trace.empty() || report.losses.empty()) return absl::OkStatus();
+  return SaveWeights(flags.save_ema, run.average.get(), outcome);
+}
+
+absl::Status SaveTrace(const Flags& flags, const engine::TrainReport& report) {
+  if (flags.trace.empty() || report.last_steps.events.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
 }
 
@@ -123,7 +126,7 @@ absl::Status EvaluateWhileTraining(int64_t steps_done, const Observers& observer
 }
 
 engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
-                                    const Observers& observers) {
+                                    const Observers& observers, engine::TrainReport& report_of_error) {
   return {.start = course.start,
           .steps = course.steps - course.start.step,
           .seed = flags.seed,
@@ -150,7 +153,8 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
                        RETURN_IF_ERROR(EvaluateWhileTraining(step, observers));
                        return !observers.evaluations.reached();
                      }},
-          .before_error = observers.before_error};
+          .before_error = observers.before_error,
+          .report_of_error = &report_of_error};
 }
 
 // The steps that a run has left, if there are any.
@@ -169,12 +173,9 @@ absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const 
     if (observers.evaluations.reached()) return absl::OkStatus();
   }
   absl::StatusOr<engine::TrainReport> trained =
-      engine::Train(*run.train, samples, TrainOptionsOf(flags, stop, course, observers));
+      engine::Train(*run.train, samples, TrainOptionsOf(flags, stop, course, observers, report));
   WipeOut();
-  if (!trained.ok()) {
-    (void)observers.checkpointing.Finish();  // the last good one is written to its end
-    return trained.status();
-  }
+  RETURN_IF_ERROR(trained.status());
   report = *std::move(trained);
   observers.self_report.Finish(report.elapsed);
   return absl::OkStatus();
@@ -213,12 +214,14 @@ void AddTo(absl::Status& first, const absl::Status& next) {
   first.Update(next);
 }
 
-// The weights, the timeline and the last checkpoint, as far as each was asked for.
-absl::Status Keep(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
-                  Outcome& outcome) {
+// The weights, the timeline and the last checkpoint, as far as each was asked for; `outcome` is what that means for who goes
+// on.
+absl::Status SaveAll(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
+                     Outcome& outcome) {
   const CountProgress progress("saving");
   absl::Status status;
-  if (results.steps_done() > 0) status = SaveResults(flags, run, results.report, outcome);
+  if (results.steps_done() > 0) status = SaveAllWeights(flags, run, outcome);
+  AddTo(status, SaveTrace(flags, results.report));
   const absl::Status saved = checkpointing.Finish();
   outcome.resumes = saved.ok() && checkpointing.saves();
   if (outcome.resumes) {
@@ -256,9 +259,7 @@ class Training {
     }
     const absl::Status tested = trained.ok() ? TestAtEnd(stop_, *evaluations_, results_) : trained;
     if (trained.ok() && !absl::IsOutOfRange(tested)) return Finish(tested);
-    PrintAllSkipped(streams_);
-    (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
-    return tested;
+    return FinishAfterError(tested);
   }
 
  private:
@@ -295,7 +296,7 @@ class Training {
   }
 
   void SayFirstLines() const {
-    PrintFirstLines(flags_, run_.session, run_.backend->name(),
+    SayFirstLinesOf(flags_, run_.session, run_.backend->name(),
                     absl::StrCat(streams_.train->description(), ", ", ToString(streams_.train->moments())), course_);
     SayNotes();
     Say(forecast_.ok() ? absl::StrCat("predicted by machine ", forecast_->machine.Title()) : forecast_.status().message());
@@ -339,15 +340,33 @@ class Training {
     if (results_.steps_done() > 0) status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     AddTo(status, tested);
     if (tested.ok()) AddTo(status, TestAverages(stop_, run_, streams_.test.get(), results_));
-    AddTo(status, Keep(flags_, run_, results_, *checkpointing_, outcome_));
+    AddTo(status, SaveAll(flags_, run_, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());
     AddTo(status, WriteCurves(flags_, run_.session.graph.name));
     results_.stopped = outcome_.interrupted = stop_;
+    results_.error = std::string(status.message());
     AddTo(status,
           WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
-    PrintAllSkipped(streams_);
+    SayAllSkipped(streams_);
     PrintResults();
     return status;
+  }
+
+  // Shows what there is of a run that ended with an error behind its first step; weights and checkpoints are those saved
+  // before. Returns the error.
+  absl::Status FinishAfterError(const absl::Status& error) {
+    const absl::Status saved = checkpointing_->Finish();  // the last good one is written to its end
+    if (!saved.ok()) Warn(absl::StrCat("the last checkpoint was not saved: ", saved.message()));
+    (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
+    SayAllSkipped(streams_);
+    if (results_.report.losses.empty()) return error;
+    results_.error = std::string(error.message());
+    absl::Status written = SaveTrace(flags_, results_.report);
+    AddTo(written,
+          WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
+    if (!written.ok()) Warn(written.message());
+    if (flags_.json) PrintResults();
+    return error;
   }
 
   // What was trained before the input failed is as good as what a stop would keep.

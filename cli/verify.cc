@@ -73,15 +73,15 @@ nlohmann::ordered_json VerifyJson(const Flags& flags, const Session& session, co
 absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   KeepFreedPages();
   CountProgress progress("verifying:");
-  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, true));
+  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, data::SplitOf::kTrain));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
-  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, true));
+  ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, data::SplitOf::kTrain));
   const int64_t steps = flags.steps > 0 ? flags.steps : 3;
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, steps));
   RETURN_IF_ERROR(CheckWarmUp(rate));
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
-    PrintSession(flags, session, backend);
+    SaySession(flags, session, backend);
     Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   };
   if (DTypeOf(flags) == program::DType::kF64) {

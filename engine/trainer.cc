@@ -191,13 +191,17 @@ class Training {
       : executor_(executor), inputs_(inputs), data_(data), options_(options) {}
 
   absl::StatusOr<TrainReport> Run() {
-    const absl::Status status = RunSteps();
+    absl::Status status = RunSteps();
     Drain(executor_);
-    if (!status.ok()) return status;
     report_.elapsed = Elapsed(base::SteadyNow());
     report_.end = End();
+    if (status.ok() && !report_.losses.empty()) status = CheckResult(executor_, steps_done());
+    if (!status.ok()) {
+      report_.step_times.resize(report_.losses.size());  // without that of the step that failed
+      if (options_.report_of_error != nullptr) *options_.report_of_error = std::move(report_);
+      return status;
+    }
     report_.last_steps = MakeTrace(executor_.program(), LastTimes());
-    if (!report_.losses.empty()) RETURN_IF_ERROR(CheckResult(executor_, steps_done()));
     return std::move(report_);
   }
 

@@ -47,6 +47,8 @@ struct Pauses {
 // finite.
 inline constexpr int64_t kMostSkippedInARow = 100;
 
+struct TrainReport;
+
 struct TrainOptions {
   // Where this run goes on with another (TrainReport::end, RestoreCheckpoint): samples, learning rates and random numbers
   // are those that the other run's next steps would have. A position made by hand may combine any step with any sample; its
@@ -66,6 +68,9 @@ struct TrainOptions {
   // Called before Train returns an error that leaves the state good: the data cannot be read, or a pause fails otherwise
   // than by OutOfRange. All steps before are collected: the state is that after so many steps.
   std::function<void(int64_t steps_done)> before_error{};
+  // Where this is not null and Train returns an error behind its first step, it gets the report of the steps before, without
+  // the last steps' times.
+  TrainReport* report_of_error = nullptr;
 };
 
 struct TrainReport {

@@ -15,6 +15,14 @@ declare -A may=(
   [models]="models layers program base"
   [tools]="tools models data cuda cpu engine partition layers program base"
 )
+# Inside of cli/, beside what stands in front of its folders.
+declare -A may_in_cli=(
+  [output]="output"
+  [command_line]="command_line output"
+  [session]="session command_line output"
+  [training]="training session command_line output build_facts.h info.h"
+  [prediction]="prediction training session command_line output build_facts.h info.h table.h"
+)
 wrong=0
 for folder in "${!may[@]}"; do
   [ -d "$folder" ] || continue
@@ -30,6 +38,19 @@ for folder in "${!may[@]}"; do
       wrong=1
     fi
   done < <(grep -rnE '^[[:space:]]*#include "' "$folder" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+done
+for folder in "${!may_in_cli[@]}"; do
+  while IFS=: read -r file line text; do
+    target=$(sed -E 's/.*#include "cli\/([^"]+)".*/\1/' <<<"$text")
+    allowed=0
+    for permitted in ${may_in_cli[$folder]}; do
+      [[ "$target" == "$permitted" || "$target" == "$permitted"/* ]] && allowed=1
+    done
+    if [ $allowed -eq 0 ]; then
+      echo "$file:$line: cli/$folder/ may include of cli/ ${may_in_cli[$folder]}, found \"$target\""
+      wrong=1
+    fi
+  done < <(grep -rnE '^[[:space:]]*#include "cli/' "cli/$folder" --include='*.h' --include='*.cc')
 done
 types=$(tr '\n' ' ' <layers/layer.h | sed -E 's/.*using Layer = std::variant<([^>]*)>.*/\1/' | tr -s ', ' '|')
 while IFS= read -r found; do

@@ -117,7 +117,7 @@ std::vector<int64_t> CalibrationBatches(int64_t batch, int most_devices, int dev
 
 absl::Status Calibration::Load(const layers::LayerGraph& graph, const CalibrationPlan& named,
                                const std::vector<int64_t>& batches) {
-  Keep();
+  TakeObservations();
   overlap_ = named.overlap;
   ASSIGN_OR_RETURN(backend_, target_.make_backend(named.devices));
   for (int64_t batch : batches) {
@@ -134,7 +134,7 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
 
 absl::Status Calibration::Run(int index, int steps, absl::Duration time) { return loaded_[index]->Run(steps, time); }
 
-void Calibration::Keep() {
+void Calibration::TakeObservations() {
   for (const std::unique_ptr<StepMeter>& meter : loaded_) {
     const Observations::Run run{meter->program(), meter->times(), meter->step_seconds(), meter->host_seconds()};
     overlap_ ? seen_->AddOverlapped(run) : seen_->AddRun(run);
@@ -186,7 +186,7 @@ void Calibration::SetSlower(Machine& machine) const {
 }
 
 engine::Machine Calibration::Result() {
-  Keep();
+  TakeObservations();
   Machine machine = target_.machine;
   machine.ops = seen_->Rates();
   machine.transfers = seen_->Transfers();

@@ -63,8 +63,8 @@ struct InputSpeed {
 
 // Runs Programs. From each task's mean time, without the longest tenth of the steps, it takes the rate of its op at its
 // shape; for transfers, the time of each exchange and collective from when all its sides were there, and a sweep of sizes.
-// All numbers are of origin "measured". A machine has moods of a second or more, so the Programs of a plan stay loaded and
-// run in turn.
+// All numbers are of origin "measured". A machine's speed changes for a second or more, so the Programs of a plan stay
+// loaded and run in turn.
 class Calibration {
  public:
   explicit Calibration(CalibrationTarget target);
@@ -87,7 +87,7 @@ class Calibration {
   engine::Machine Result();
 
  private:
-  void Keep();
+  void TakeObservations();
   void SetHostTerms(engine::Machine& machine) const;
   void SetSlower(engine::Machine& machine) const;
 

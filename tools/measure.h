@@ -31,7 +31,8 @@ struct Spent {
 using StepProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program
-// stays loaded between runs, so that runs of several Programs can take turns and meet the same moods of the machine.
+// stays loaded between runs, so that runs of several Programs can take turns and meet the same changes of the machine's
+// speed.
 class StepMeter {
  public:
   // Loads the Program of `plan`, by default on CPU devices, and runs a few steps that are not counted. Meters that take

@@ -114,7 +114,7 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
     row.reduction = partition::ReductionFromName(reduction);
   }
   if (fields.Find("overlap") != nullptr) fields.Flag("overlap", row.overlap.emplace());
-  row.measured_step_sec = ReadTime(fields, table, row.global_batch, json, status);
+  row.published_step_sec = ReadTime(fields, table, row.global_batch, json, status);
   fields.Finish();
   if (!status.ok()) return row;
   if (row.name.empty()) fields.Fail("name", "a name", json["name"]);

@@ -42,7 +42,7 @@ struct Row {
   program::DType dtype = program::DType::kF32;
   int64_t batch_norm_samples = 0;  // 0: the whole batch; for whoever builds the network
   bool has_f32_pixels = false;     // images come from the host in f32, else as bytes
-  double measured_step_sec = 0;    // 0: nobody measured it
+  double published_step_sec = 0;   // 0: nobody states one
 };
 
 struct RowTable {

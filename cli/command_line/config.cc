@@ -15,7 +15,6 @@
 #include "cli/command_line/config_items.h"
 #include "cli/command_line/definitions.h"
 #include "cli/command_line/spellings.h"
-#include "cli/training/record.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 

@@ -10,6 +10,7 @@
 #ifndef COLONNADE_CLI_COMMAND_LINE_CONFIG_H_
 #define COLONNADE_CLI_COMMAND_LINE_CONFIG_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +22,12 @@
 #include "nlohmann/json.hpp"
 
 namespace colonnade::cli {
+
+// The most bytes of a record (cli/training/record.h), which has the loss of each step.
+inline constexpr int64_t kMostRecordBytes = int64_t{1} << 27;
+
+// The member of a record that holds the plan, as --plan takes it in a file.
+inline constexpr char kPlanInRecord[] = "plan_file";
 
 void AddConfigFlag(CLI::App& command, std::string& file);
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "cli/training/record.h"
+#include "cli/command_line/config.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
 #include "partition/plan.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "cli/session/data.h"
+#include "cli/command_line/augment_words.h"
 #include "engine/machine.h"
 #include "engine/machine_quantities.h"
 #include "engine/trainer.h"
@@ -156,6 +156,12 @@ void AddNetworkFlags(CLI::App& app, NetworkFlags& flags) {
       ->group(group);
 }
 
+CLI::Option* AddAugmentFlag(CLI::App& app, DataFlags& flags, const std::string& description) {
+  return app.add_option("--augment", flags.augment, description)
+      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
+      ->capture_default_str();
+}
+
 void AddDataFlags(CLI::App& app, DataFlags& flags) {
   const std::string group = "Data";
   app.add_option("--data", flags.data,
@@ -164,11 +170,9 @@ void AddDataFlags(CLI::App& app, DataFlags& flags) {
       ->capture_default_str()
       ->group(group);
   AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
-  app.add_option("--augment", flags.augment,
+  AddAugmentFlag(app, flags,
                  "standard: what is published for such images; none; or a list with commas: pad:N, resized[:A], "
                  "scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N (docs/data.md)")
-      ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
-      ->capture_default_str()
       ->group(group);
   app.add_option("--data-threads", flags.data_threads,
                  "threads that read, decode and augment ahead of the steps (default: the number of cores)")
@@ -470,7 +474,11 @@ void AddDrawFlags(CLI::App& app, Flags& flags) {
                  "how often the step is simulated again, each time with other values of what the profile is unsure of: the "
                  "interval of a prediction is that of these; 0: no interval (default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
-  app.add_option("--seed", flags.seed, "seed of the draws")
+  AddSeedFlag(app, flags, "seed of the draws");
+}
+
+void AddSeedFlag(CLI::App& app, Flags& flags, const std::string& description) {
+  app.add_option("--seed", flags.seed, description)
       ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
       ->capture_default_str();
 }

@@ -1,4 +1,5 @@
-// The flags of the command line, each with one meaning everywhere, and the groups in which sub-commands take them.
+// The flags of the command line and the groups in which sub-commands take them. A flag means the same wherever it appears,
+// with few exceptions (docs/command_line.md).
 #ifndef COLONNADE_CLI_COMMAND_LINE_FLAGS_H_
 #define COLONNADE_CLI_COMMAND_LINE_FLAGS_H_
 
@@ -116,7 +117,7 @@ struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags,
   std::string shell, page;
   // checkpoint
   std::string action, folder;
-  bool exports_ema = false;
+  bool exports_averages = false;
   // predict
   std::vector<std::string> images;  // files and folders
   int64_t top = 5;
@@ -126,7 +127,6 @@ struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags,
   // plan, table, calibrate
   std::string rows;              // empty: the paper's
   std::vector<std::string> fit;  // rows of the table
-  std::string calibrate_on;      // empty: the 1-GPU row alone
   std::string explain;           // a layer
   std::string save_plan, drawing, plots, out, transfers;
   bool unfold = false;
@@ -170,6 +170,7 @@ CLI::Validator DrawnFile();
 void AddModelFlags(CLI::App& app, NetworkFlags& flags);    // --model and AddNetworkFlags
 void AddNetworkFlags(CLI::App& app, NetworkFlags& flags);  // what the network is to be instead of itself
 void AddDataFlags(CLI::App& app, DataFlags& flags);
+CLI::Option* AddAugmentFlag(CLI::App& app, DataFlags& flags, const std::string& description);
 void AddPlanFlags(CLI::App& app, PlanFlags& flags);
 void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto = false);
 void AddKernelsFlag(CLI::App& app, BackendFlags& flags);
@@ -183,6 +184,7 @@ void AddRecordFlags(CLI::App& app, RecordFlags& flags);
 void AddProfileFlag(CLI::App& app, ProfileFlags& flags);
 void AddInputRateFlag(CLI::App& app, ProfileFlags& flags);
 void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
+void AddSeedFlag(CLI::App& app, Flags& flags, const std::string& description);
 void AddReportFlag(CLI::App& app, Flags& flags);
 void AddJsonFlag(CLI::App& app, Flags& flags);
 

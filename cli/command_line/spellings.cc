@@ -53,6 +53,7 @@ constexpr Spelling kFlags[] = {
     {"clip-grad clip-grad-norm grad-clip max-grad-norm gradient-clip-val gradient-clip-norm clip-gradients", "--clip-norm"},
     {"ema-decay model-ema-decay", "--ema"},
     {"warmup warmup-steps num-warmup-steps lr-warmup-steps warmup-iters", "--warm-up", "in steps"},
+    {"warmup-epochs", "--warm-up-epochs"},
     {"epoch num-epochs n-epochs nb-epochs max-epochs num-train-epochs train-epochs", "--epochs"},
     {"max-steps num-steps train-steps num-train-steps iterations num-iterations iters max-iter max-iters", "--steps"},
     {"random-seed manual-seed rng-seed random-state", "--seed"},
@@ -380,6 +381,12 @@ std::vector<std::pair<std::string, std::string>> AllSpellings() {
     for (const auto& [theirs, row] : *table) all.emplace_back(theirs, row->ours);
   }
   for (const auto& [theirs, row] : SpellingsIn(kAnswers)) all.emplace_back(theirs, "");
+  return all;
+}
+
+std::vector<std::pair<std::string, std::string>> AllSpellingsOfCommands() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [theirs, row] : SpellingsIn(kCommands)) all.emplace_back(theirs, row->ours);
   return all;
 }
 

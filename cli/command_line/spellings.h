@@ -31,6 +31,8 @@ std::string AdviceOnKey(const std::string& command, const std::string& key, cons
 // Each spelling of a flag, a switch or a value, without dashes before it, and what it is read as; of those that are answered
 // the second is empty.
 std::vector<std::pair<std::string, std::string>> AllSpellings();
+// The same of sub-commands, "fit" and "train".
+std::vector<std::pair<std::string, std::string>> AllSpellingsOfCommands();
 
 }  // namespace colonnade::cli
 

@@ -113,7 +113,7 @@ std::string Unexpected(absl::string_view listed, const std::vector<std::string>&
 }
 
 // What CLI11 says of a value or of the words of the command line, in our words: flag, expected, found.
-std::string InOurWords(const std::string& said, const std::vector<std::string>& words, const CLI::App* command) {
+std::string Reworded(const std::string& said, const std::vector<std::string>& words, const CLI::App* command) {
   for (const char* unexpected :
        {"The following argument was not expected: ", "The following arguments were not expected: "}) {
     absl::string_view listed = said;
@@ -181,7 +181,7 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
   std::vector<std::string> known;
   const std::vector<std::string> commands = NamesOfCommands(app);
   const CLI::App* const meant = CommandOf(app, words);
-  std::string message = InOurWords(error.what(), words, meant);
+  std::string message = Reworded(error.what(), words, meant);
   const auto is_command = [&](const std::string& word) {
     return std::find(commands.begin(), commands.end(), word) != commands.end();
   };

@@ -303,6 +303,7 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
   const absl::StatusOr<ShownPrediction> predicted = InFull(forecast, session);
   const ShownPrediction* const of_profile = predicted.ok() ? &*predicted : nullptr;
   tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags, predicted, results)};
+  if (!results.error.empty()) report.sections.push_back({.title = "Error", .text = results.error});
   if (!results.report.losses.empty()) {
     report.sections.push_back(CurvesSection(session, results, evaluations));
     const engine::Trace& last_steps = results.report.last_steps;

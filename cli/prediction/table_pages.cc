@@ -24,7 +24,7 @@
 namespace colonnade::cli {
 namespace {
 
-// The runs whose error by update stands in the plot of error against time.
+// Of the runs in the plot of error against time: points of a curve, and the batch.
 constexpr int64_t kCurvePoints = 30, kCurveBatch = 64;
 
 // "2 GPUs, model parallelism" in the lines of an axis: "2 GPUs", "model".
@@ -37,12 +37,10 @@ std::string SpeedupBars(const Table& table) {
   std::vector<double> ideal;
   const TableRow& first = table.rows[0];
   for (const TableRow& r : table.rows) {
-    const double known = r.row.measured_step_sec, first_known = first.row.measured_step_sec;
     categories.push_back(AxisLabel(r.row));
-    published.values.push_back(known > 0 && first_known > 0 ? table.Speedup(r, first_known, known) : -1);
+    published.values.push_back(table.PublishedSpeedup(r).value_or(-1));
     simulated.values.push_back(table.SimulatedSpeedup(r));
-    const bool both_measured = r.measured_sec.has_value() && first.measured_sec.has_value();
-    measured.values.push_back(both_measured ? table.Speedup(r, *first.measured_sec, *r.measured_sec) : -1);
+    measured.values.push_back(table.MeasuredSpeedup(r).value_or(-1));
     ideal.push_back(static_cast<double>(r.row.devices) / first.row.devices);
     if (!r.interval) continue;
     simulated.ranges.emplace_back(table.Speedup(r, first.simulated_sec, r.interval->high),
@@ -50,7 +48,7 @@ std::string SpeedupBars(const Table& table) {
   }
   if (!simulated.ranges.empty()) simulated.name = absl::StrFormat("simulated, with 90 %% of %d draws", table.draws);
   std::vector<tools::BarSeries> series;
-  if (first.row.measured_step_sec > 0) series.push_back(std::move(published));
+  if (first.row.published_step_sec > 0) series.push_back(std::move(published));
   series.push_back(std::move(simulated));
   if (first.measured_sec.has_value()) series.push_back(std::move(measured));
   return tools::BarChart({.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.Title()),
@@ -99,10 +97,10 @@ tools::ReportSection RowsSection(const Table& table) {
   tools::ReportTable rows{.header = {"", table.is_papers ? "paper" : "published", "simulated", "90 % of draws", "error",
                                      "speed-up", "simulated", "measured step", "note"}};
   for (const TableRow& r : table.rows) {
-    const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
-    rows.rows.push_back({r.row.label, known > 0 ? InUnit(table, r, known) : "", InUnit(table, r, r.simulated_sec),
-                         IntervalText(table, r), ErrorText(r),
-                         known > 0 && first_known > 0 ? absl::StrFormat("%.2f ×", table.Speedup(r, first_known, known)) : "",
+    const double published = r.row.published_step_sec;
+    const std::optional<double> speedup = table.PublishedSpeedup(r);
+    rows.rows.push_back({r.row.label, published > 0 ? InUnit(table, r, published) : "", InUnit(table, r, r.simulated_sec),
+                         IntervalText(table, r), ErrorText(r), speedup ? absl::StrFormat("%.2f ×", *speedup) : "",
                          absl::StrFormat("%.2f ×", table.SimulatedSpeedup(r)),
                          r.measured_sec ? absl::StrFormat("%.1f ms", *r.measured_sec * 1e3) : "", r.note});
   }
@@ -143,10 +141,16 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
 
 }  // namespace
 
+PlotFiles PlotFilesOf(const Flags& flags) {
+  if (flags.plots.empty()) return {};
+  return {.speedup = flags.plots + "-speedup.svg",
+          .error_against_time = flags.rows.empty() ? flags.plots + "-error-against-time.svg" : ""};
+}
+
 absl::Status WritePlots(const Flags& flags, const Table& table) {
-  const std::string bars = flags.plots + "-speedup.svg", curve = flags.plots + "-error-against-time.svg";
+  const auto [bars, curve] = PlotFilesOf(flags);
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
-  if (!table.is_papers) {
+  if (curve.empty()) {
     Say(absl::StrCat("plot: ", bars));
     return absl::OkStatus();
   }

@@ -17,33 +17,43 @@ constexpr size_t kLabelWidth = 34;
 
 Json OrNull(bool there, double value) { return there ? Json(value) : Json(nullptr); }
 
+Json OrNull(const std::optional<double>& value) { return OrNull(value.has_value(), value.value_or(0)); }
+
 Json RowJson(const Table& table, const TableRow& r) {
-  const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
-  const bool is_known = known > 0, compares = is_known && first_known > 0;
+  const double published = r.row.published_step_sec;
+  const bool is_published = published > 0;
   const bool has_days = table.has_days(), has_interval = r.interval.has_value();
   const auto days = [&](double sec) { return table.about.DaysOf(sec, r.row.global_batch); };
-  const bool measured = r.measured_sec.has_value(), both_measured = measured && table.rows[0].measured_sec.has_value();
   return {{"configuration", r.row.name},
           {"model", r.row.model},
           {"global_batch", r.row.global_batch},
           {"devices", r.row.devices},
           {"plan", r.row.plan},
-          {"paper_days", OrNull(is_known && has_days, has_days ? days(known) : 0)},
+          {"published_days", OrNull(is_published && has_days, has_days ? days(published) : 0)},
           {"simulated_days", OrNull(has_days, has_days ? days(r.simulated_sec) : 0)},
-          {"simulated_error", OrNull(is_known, is_known ? r.simulated_sec / known - 1 : 0)},
-          {"speedup_paper", OrNull(compares, compares ? table.Speedup(r, first_known, known) : 0)},
+          {"simulated_error", OrNull(is_published, is_published ? r.simulated_sec / published - 1 : 0)},
+          {"speedup_published", OrNull(table.PublishedSpeedup(r))},
           {"speedup_simulated", table.SimulatedSpeedup(r)},
-          {"published_step_ms", OrNull(is_known, known * 1e3)},
+          {"published_step_ms", OrNull(is_published, published * 1e3)},
           {"simulated_step_ms", r.simulated_sec * 1e3},
           {"simulated_step_ms_low", OrNull(has_interval, has_interval ? r.interval->low * 1e3 : 0)},
           {"simulated_step_ms_high", OrNull(has_interval, has_interval ? r.interval->high * 1e3 : 0)},
-          {"measured_step_ms", OrNull(measured, r.measured_sec.value_or(0) * 1e3)},
-          {"measured_speedup",
-           OrNull(both_measured, both_measured ? table.Speedup(r, *table.rows[0].measured_sec, *r.measured_sec) : 0)},
+          {"measured_step_ms", OrNull(r.measured_sec.has_value(), r.measured_sec.value_or(0) * 1e3)},
+          {"speedup_measured", OrNull(table.MeasuredSpeedup(r))},
           {"note", r.note}};
 }
 
 }  // namespace
+
+std::optional<double> Table::PublishedSpeedup(const TableRow& row) const {
+  const double first_sec = rows[0].row.published_step_sec, sec = row.row.published_step_sec;
+  return first_sec > 0 && sec > 0 ? std::optional(Speedup(row, first_sec, sec)) : std::nullopt;
+}
+
+std::optional<double> Table::MeasuredSpeedup(const TableRow& row) const {
+  const std::optional<double>& first_sec = rows[0].measured_sec;
+  return first_sec && row.measured_sec ? std::optional(Speedup(row, *first_sec, *row.measured_sec)) : std::nullopt;
+}
 
 Table::RunUnit Table::Unit() const {
   double least_days = std::numeric_limits<double>::infinity();
@@ -60,8 +70,7 @@ nlohmann::ordered_json TableJson(const Table& table) {
           {"title", table.about.title},
           {"model", table.rows[0].row.model},
           {"global_batch", table.rows[0].row.global_batch},
-          {"calibrated",
-           {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit ? table.fit->kernel_factor : 1}}},
+          {"fit", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit ? table.fit->kernel_factor : 1}}},
           {"draws", table.draws},
           {"order_holds", OrNull(table.draws > 0, table.part_in_order)},
           {"rows", std::move(rows)}};
@@ -84,8 +93,8 @@ std::string IntervalText(const Table& table, const TableRow& row) {
 
 std::string ErrorText(const TableRow& row) {
   if (row.is_fitted) return "fitted";
-  const double known = row.row.measured_step_sec;
-  return known > 0 ? absl::StrFormat("%+.1f %%", 100 * (row.simulated_sec / known - 1)) : "";
+  const double published = row.row.published_step_sec;
+  return published > 0 ? absl::StrFormat("%+.1f %%", 100 * (row.simulated_sec / published - 1)) : "";
 }
 
 void PrintTable(const Table& table) {
@@ -100,10 +109,10 @@ void PrintTable(const Table& table) {
   const char* unit = table.unit();
   const int digits = table.has_days() ? 1 : 2;
   for (const TableRow& r : table.rows) {
-    const double known = r.row.measured_step_sec, first_known = table.rows[0].row.measured_step_sec;
-    const std::string published = known > 0 ? absl::StrFormat("%.*f %s", digits, table.Shown(r, known), unit) : "";
-    const std::string speedup =
-        known > 0 && first_known > 0 ? absl::StrFormat("%.2f x", table.Speedup(r, first_known, known)) : "";
+    const double sec = r.row.published_step_sec;
+    const std::string published = sec > 0 ? absl::StrFormat("%.*f %s", digits, table.Shown(r, sec), unit) : "";
+    const std::optional<double> published_speedup = table.PublishedSpeedup(r);
+    const std::string speedup = published_speedup ? absl::StrFormat("%.2f x", *published_speedup) : "";
     const std::string measured = r.measured_sec ? absl::StrFormat("%.0f ms", *r.measured_sec * 1e3) : "";
     PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %8.2f x %9s", PadRight(r.row.label, width), published,
                               absl::StrFormat("%.2f %s", table.Shown(r, r.simulated_sec), unit), IntervalText(table, r),

@@ -1,17 +1,15 @@
 #include "cli/session/data.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "cli/command_line/augment_words.h"
 #include "cli/output/progress.h"
 #include "cli/session/network.h"
 #include "cpu/threads/cores.h"
@@ -26,74 +24,6 @@ namespace colonnade::cli {
 namespace {
 
 constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted as CIFAR's are, else cut as ImageNet's
-
-// One word of --augment and the number behind it.
-struct AugmentWord {
-  absl::string_view name, value;
-};
-
-std::vector<AugmentWord> WordsOf(absl::string_view augment) {
-  std::vector<AugmentWord> words;
-  for (absl::string_view word : absl::StrSplit(augment, ',')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(word, absl::MaxSplits(':', 1));
-    words.push_back({parts.first, parts.second});
-  }
-  return words;
-}
-
-bool ParseSide(absl::string_view text, int64_t& side) {
-  return absl::SimpleAtoi(text, &side) && side >= 1 && side <= kMostSide;
-}
-
-bool ParseShare(absl::string_view text, double& share) { return absl::SimpleAtod(text, &share) && share > 0 && share <= 1; }
-
-// Whether the word can be meant; if so, `options` do what it says.
-bool Apply(const AugmentWord& word, data::AugmentOptions& options) {
-  if (word.name == "mirror") {
-    options.mirror = true;
-    return word.value.empty();
-  }
-  if (word.name == "pad") {
-    options.cropping = data::Cropping::kPadded;
-    return ParseSide(word.value, options.pad);
-  }
-  if (word.name == "resized") {
-    options.cropping = data::Cropping::kRandomResized;
-    return word.value.empty() || ParseShare(word.value, options.least_area);
-  }
-  if (word.name == "scaled") {
-    options.cropping = data::Cropping::kScaledRandom;
-    const std::pair<absl::string_view, absl::string_view> range = absl::StrSplit(word.value, absl::MaxSplits('-', 1));
-    if (!ParseSide(range.first, options.resize)) return false;
-    return range.second.empty() || (ParseSide(range.second, options.resize_max) && options.resize_max >= options.resize);
-  }
-  if (word.name == "jitter") {
-    if (!ParseShare(word.value, options.brightness)) return false;
-    options.contrast = options.saturation = options.brightness;
-    return true;
-  }
-  if (word.name == "lighting") return ParseShare(word.value, options.lighting);
-  if (word.name == "cutout") return ParseSide(word.value, options.cutout);
-  return false;
-}
-
-// Without the flag's name.
-absl::Status ApplyAll(absl::string_view augment, data::AugmentOptions& options) {
-  std::set<absl::string_view> kinds;
-  for (const AugmentWord& word : WordsOf(augment)) {
-    if (!Apply(word, options)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N some "
-          "with commas between, N and M from 1 to %d, A and X above 0 and up to 1, found \"%s%s%s\"",
-          kMostSide, word.name, word.value.empty() ? "" : ":", word.value));
-    }
-    const bool crops = word.name == "pad" || word.name == "resized" || word.name == "scaled";
-    if (kinds.insert(crops ? "pad, resized and scaled" : word.name).second) continue;
-    return absl::FailedPreconditionError(absl::StrFormat("expected %s once, found a second in \"%s\"",
-                                                         crops ? "one of pad, resized and scaled" : word.name, augment));
-  }
-  return absl::OkStatus();
-}
 
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
 void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
@@ -144,44 +74,42 @@ absl::string_view FileName(absl::string_view path) {
 
 }  // namespace
 
-absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set) {
+absl::StatusOr<Samples> OpenSamples(const Flags& flags, data::SplitOf split, const data::SampleSet* train_set) {
   ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags));
   absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
-      data::OpenSamples(flags.data, train ? data::SplitOf::kTrain : data::SplitOf::kTest,
+      data::OpenSamples(flags.data, split,
                         {.synthetic_shape = wanted.image,
                          .synthetic_classes = wanted.classes,
                          .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
                          .pad = flags.pad,
                          .skip_damaged = flags.bad_sample == "skip"});
   if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
-  for (const std::string& note : (*set)->notes()) Say(absl::StrCat("note: ", (*set)->name(), ": ", note));
+  SayNotesOf(**set);
   return Samples(*std::move(set));
 }
 
+void SayNotesOf(const data::SampleSet& set) {
+  for (const std::string& note : set.notes()) Say(absl::StrCat("note: ", set.name(), ": ", note));
+}
+
 absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
-  absl::StatusOr<Samples> train = OpenSamples(flags, /*train=*/true);
+  absl::StatusOr<Samples> train = OpenSamples(flags, data::SplitOf::kTrain);
   if (!data::IsNoSplit(train.status())) return train;
   return absl::NotFoundError(absl::StrCat(train.status().message(),
                                           ", of which pixels have the mean and the deviation; --mean and --std say those"));
 }
 
-absl::Status CheckAugment(const std::string& augment) {
-  if (augment == "standard" || augment == "none") return absl::OkStatus();
-  data::AugmentOptions options;
-  return ApplyAll(augment, options);
-}
-
 absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
-                                               bool train, bool shifts) {
+                                               data::SplitOf split, bool shifts) {
   data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
   const bool are_files = !set.image_shape().has_value();
   options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
   if (are_files && shape[1] > kSmallImage) options.cropping = data::Cropping::kCentre;
-  if (!train || flags.augment == "none") return options;
+  if (split == data::SplitOf::kTest || flags.augment == "none") return options;
   if (flags.augment == "standard") {
     ApplyStandard(flags, set, shifts, options);
   } else {
-    const absl::Status applied = ApplyAll(flags.augment, options);
+    const absl::Status applied = ApplyAugment(flags.augment, options);
     if (!applied.ok()) return absl::FailedPreconditionError(absl::StrCat("--augment: ", applied.message()));
     const int64_t cut = std::max(options.height, options.width);
     if (options.cropping == data::Cropping::kScaledRandom && options.resize < cut) {
@@ -254,7 +182,7 @@ std::string ToString(const data::Moments& moments) {
   return absl::StrCat("mean ", join(moments.mean), ", std ", join(moments.std));
 }
 
-void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set) {
+void SaySkipped(data::Pipeline& stream, const data::SampleSet& set) {
   for (const data::BadSamples& bad : stream.Report(/*with_last=*/true)) {
     Say(data::ToString(bad, set.size(), set.class_names()));
   }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/command_line/flags.h"
+#include "data/formats.h"
 #include "data/pipeline.h"
 #include "data/sample_set.h"
 #include "nlohmann/json.hpp"
@@ -19,24 +20,19 @@ namespace colonnade::cli {
 using Samples = std::shared_ptr<const data::SampleSet>;
 
 // Opens the set that --data names. A test set has the classes of `train_set`, where that is given.
-absl::StatusOr<Samples> OpenSamples(const Flags& flags, bool train, const data::SampleSet* train_set = nullptr);
+absl::StatusOr<Samples> OpenSamples(const Flags& flags, data::SplitOf split, const data::SampleSet* train_set = nullptr);
+
+// Says what is to be noted of the set that was opened.
+void SayNotesOf(const data::SampleSet& set);
 
 // Opens the training set for what a test or a prediction takes of it: mean and deviation of the pixels, names of the
 // classes. NotFound, with what to do, where --data has none.
 absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags);
 
-// Checks the value of --augment: "standard", "none", or some of these with commas between:
-//   pad:N            the image at the network's size, N pixels of value 0 around it, of which a part of that size is cut
-//   resized[:A]      a random part of A (default 0.08) to all of the area, of random shape, resampled
-//   scaled:N[-M]     the shorter side N (to M) pixels, a random part cut
-//   mirror, jitter:X, lighting:X, cutout:N
-// FailedPrecondition names the part that is wrong.
-absl::Status CheckAugment(const std::string& augment);
-
 // Returns what is done to images of `set` before they reach a network that takes them as `shape` ({C, H, W}). In training
 // --augment says it; with `shifts`, as the zoo's networks for digits have it, "standard" moves images by up to a pixel.
 absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
-                                               bool train, bool shifts);
+                                               data::SplitOf split, bool shifts);
 
 // Returns the number of threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const DataFlags& flags);
@@ -52,8 +48,8 @@ std::string ToString(const data::Moments& moments);
 // Returns {"waited_share": 0.03, "images": …, "thread_seconds": {…by stage}}.
 nlohmann::ordered_json InputJson(const data::StageTimes& times);
 
-// Prints to stderr which samples were skipped since the last call.
-void PrintSkipped(data::Pipeline& stream, const data::SampleSet& set);
+// Says which samples were skipped since the last call.
+void SaySkipped(data::Pipeline& stream, const data::SampleSet& set);
 
 }  // namespace colonnade::cli
 

@@ -170,8 +170,8 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) 
   return "";
 }
 
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples) {
-  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags) {
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, nullptr));
   return std::move(network.graph);
 }
 

@@ -17,7 +17,7 @@ namespace colonnade::cli {
 // Returns what --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those
 // of the data's images, if all are alike; `samples` may be null), or a file as it stands.
 absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples);
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags, const data::SampleSet* samples);
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags);  // without data
 
 // Returns "; --auxiliary-heads=on …" where a message about weights names a parameter that --model has with those heads
 // alone, and the network is without; else nothing.

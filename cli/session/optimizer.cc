@@ -68,19 +68,20 @@ std::set<std::string> HeadsOf(const layers::LayerGraph& graph) {
 }
 
 absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
-  struct Of {
-    const char* flag;
+  struct FlagOfOptimizer {
+    const char* name;
     bool is_given, is_used;
     const char* optimizers;
   };
   const bool adamw = flags.optimizer == "adamw", lars = flags.optimizer == "lars";
-  for (const Of& of :
-       {Of{"--trust", flags.trust.has_value(), lars, "lars"}, Of{"--betas", !flags.betas.empty(), adamw, "adamw"},
-        Of{"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
-        Of{"--momentum", flags.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}}) {
-    if (!of.is_given || of.is_used) continue;
+  const FlagOfOptimizer all[] = {{"--trust", flags.trust.has_value(), lars, "lars"},
+                                 {"--betas", !flags.betas.empty(), adamw, "adamw"},
+                                 {"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
+                                 {"--momentum", flags.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}};
+  for (const FlagOfOptimizer& flag : all) {
+    if (!flag.is_given || flag.is_used) continue;
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
-                                                         of.flag, of.optimizers, flags.optimizer));
+                                                         flag.name, flag.optimizers, flags.optimizer));
   }
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {

@@ -14,12 +14,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
 #include "cli/session/network.h"
 #include "cli/session/optimizer.h"
-#include "cli/training/record.h"
 #include "cpu/backend.h"
 #include "cpu/threads/cores.h"
 #include "engine/error_context.h"
@@ -197,12 +197,13 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
 }
 
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
-    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments,
+    const Flags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
     std::function<void(int64_t position, const absl::Status& why)> on_padded) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
-  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, train, session.model.shifts_images));
+  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, split, session.model.shifts_images));
   ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
-                   RecipeFor(flags, *samples, shape, /*train=*/false, /*shifts=*/false));
+                   RecipeFor(flags, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
+  const bool train = split == data::SplitOf::kTrain;
   data::PipelineOptions options{.seed = flags.seed,
                                 .shuffle = train && flags.shuffle == "on",
                                 .once = !train,
@@ -230,7 +231,7 @@ bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags
 
 absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train) {
   if (!MeasuresPixels(flags)) return data::Moments();
-  ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, train, true));
+  ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, train, data::SplitOf::kTrain));
   return stream->moments();
 }
 
@@ -276,7 +277,7 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
                                                       static_cast<double>(beside.bytes) / 1e9, beside.purpose));
 }
 
-void PrintSession(const Flags& flags, const Session& session, const std::string& backend) {
+void SaySession(const Flags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
   const char* const plural = mesh.device_count() > 1 ? "s" : "";
   const std::string devices =

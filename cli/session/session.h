@@ -48,7 +48,7 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
 // of the flags, else those given, else measured. With `on_padded` padding stands for what cannot be read (BadSample::kPad),
 // whatever --bad-sample says.
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
-    const Flags& flags, Session& session, Samples samples, bool train, const data::Moments& moments = {},
+    const Flags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments = {},
     std::function<void(int64_t position, const absl::Status& why)> on_padded = {});
 
 // Whether mean and deviation of the pixels are to be measured on the training set, since a flag that says them is not given.
@@ -74,7 +74,7 @@ absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<
 void SayNotes(const partition::Plan& plan);
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).
-void PrintSession(const Flags& flags, const Session& session, const std::string& backend);
+void SaySession(const Flags& flags, const Session& session, const std::string& backend);
 
 int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none
 int64_t ReplicasOf(const partition::Mesh& mesh);  // groups of so many devices

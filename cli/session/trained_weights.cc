@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));
-  PrintSession(flags, session, backend->name());
+  SaySession(flags, session, backend->name());
   return executor;
 }
 

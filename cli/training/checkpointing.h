@@ -30,7 +30,7 @@ std::string RoomNote(int64_t bytes, int64_t free, int64_t added);
 
 class Checkpointing {
  public:
-  // Returns the fields of a run that begins, or goes on, at `from`: what is over all of its steps depends on how many there
+  // Returns the fields of a run that begins, or goes on, at `start`: what is over all of its steps depends on how many there
   // are.
   using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& start)>;
 

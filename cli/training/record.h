@@ -19,12 +19,6 @@ struct RunFacts {
   std::string data_identity;  // IdentityOf
 };
 
-// The most bytes of a record, which has the loss of each step.
-inline constexpr int64_t kMostRecordBytes = int64_t{1} << 27;
-
-// The member of a record that holds the plan, as --plan takes it in a file.
-inline constexpr char kPlanInRecord[] = "plan_file";
-
 // Returns the flags of a run as they were parsed. A plan that was found is `auto` though it may come from the record of the
 // run that found it, which need not stay where it is.
 std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& session);

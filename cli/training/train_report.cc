@@ -56,18 +56,16 @@ engine::Breakdown Percentiles(const std::vector<engine::Breakdown>& devices, dou
 void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResults& results) {
   const engine::TrainReport& report = results.report;
   if (report.losses.empty()) {
-    std::printf("no step was done\n");
+    PrintLine("no step was done");
     return;
   }
-  std::printf("%s\n", absl::StrFormat("steps %s  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (p95)",
-                                      StepsText(results), report.losses.front(), report.losses.back(),
-                                      results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
-                                      absl::ToDoubleMilliseconds(report.P95Step()))
-                          .c_str());
+  PrintLine(absl::StrFormat("steps %s  loss %.6f -> %.6f  %.0f images/s  step %.2f ms (median), %.2f ms (p95)",
+                            StepsText(results), report.losses.front(), report.losses.back(),
+                            results.images_per_s(flags.batch), absl::ToDoubleMilliseconds(report.MedianStep()),
+                            absl::ToDoubleMilliseconds(report.P95Step())));
   if (report.skipped_steps > 0) {
-    std::printf("%s\n", absl::StrFormat("%d of %d skipped, since gradients were not finite", report.skipped_steps,
-                                        report.losses.size())
-                            .c_str());
+    PrintLine(
+        absl::StrFormat("%d of %d skipped, since gradients were not finite", report.skipped_steps, report.losses.size()));
   }
   const std::vector<engine::Breakdown> devices = engine::BreakDown(report.last_steps, session.plan.mesh.device_count());
   std::printf("%s", BreakdownText(devices).c_str());
@@ -102,13 +100,13 @@ std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
   return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
 }
 
-void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+void SayFirstLinesOf(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course) {
   if (!flags.config.empty()) {
     const std::string text = absl::StrFormat("# %s and the command line\n%s", flags.config, ConfigText(flags.resolved));
     std::fputs(PrintableLines(text).c_str(), stderr);
   }
-  PrintSession(flags, session, backend);
+  SaySession(flags, session, backend);
   const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
   Say(absl::StrCat("data ", data));
   Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %s", NameOf(update), course.learning_rate.base,
@@ -136,6 +134,7 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"dtype", DTypeName(flags)},
       {"global_batch", flags.batch},
       {"stopped", results.stopped},
+      {"error", results.error.empty() ? Json() : Json(results.error)},
       {"steps", report.losses.size()},
       {"first_step", results.start.step},
       {"losses", report.losses},

@@ -23,6 +23,7 @@ struct TrainResults {
   engine::TrainReport report;
   engine::EvalReport test, test_of_averages;  // of no sample where the run was stopped
   bool stopped = false;
+  std::string error;  // that ended the run behind its first step; empty: none did
 
   int64_t steps_done() const { return start.step + static_cast<int64_t>(report.losses.size()); }
 
@@ -43,7 +44,7 @@ inline constexpr char kTasksNotTimed[] = "where the time of a step went is not k
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices);
 
 // On stderr: flags of a file, session, data and how it is trained.
-void PrintFirstLines(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+void SayFirstLinesOf(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course);
 nlohmann::ordered_json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend,
                                   const TrainResults& results, const Evaluations& evaluations,

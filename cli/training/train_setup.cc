@@ -26,7 +26,7 @@ namespace {
 
 // The test set beside a training set; null, with a note, where there is none and no test is asked for.
 absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
-  absl::StatusOr<Samples> test = OpenSamples(flags, false, &train);
+  absl::StatusOr<Samples> test = OpenSamples(flags, data::SplitOf::kTest, &train);
   if (!data::IsNoSplit(test.status())) return test;
   for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
     if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
@@ -60,7 +60,7 @@ absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std:
 
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   Streams streams;
-  ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, true));
+  ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, data::SplitOf::kTrain));
   const data::SampleSet& set = *streams.train_samples;
   ASSIGN_OR_RETURN(streams.test_samples, OpenTestSamples(flags, set));
   const Samples& test = streams.test_samples;
@@ -73,19 +73,19 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   }
   ASSIGN_OR_RETURN(session, OpenSession(flags, &set));
   ASSIGN_OR_RETURN(streams.identity, IdentityOf(set));
-  ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, true));
+  ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, data::SplitOf::kTrain));
   // Files are known by their names alone; pixels that are others have other moments.
-  const bool are_files = !set.image_shape().has_value(), are_measured = flags.mean.empty() || flags.std.empty();
-  if (are_files && are_measured) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
+  const bool are_files = !set.image_shape().has_value();
+  if (are_files && MeasuresPixels(flags)) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
   if (test != nullptr) {
-    ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, false, streams.train->moments()));
+    ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, data::SplitOf::kTest, streams.train->moments()));
   }
   return streams;
 }
 
-void PrintAllSkipped(const Streams& streams) {
-  PrintSkipped(*streams.train, *streams.train_samples);
-  if (streams.test != nullptr) PrintSkipped(*streams.test, *streams.test_samples);
+void SayAllSkipped(const Streams& streams) {
+  SaySkipped(*streams.train, *streams.train_samples);
+  if (streams.test != nullptr) SaySkipped(*streams.test, *streams.test_samples);
 }
 
 void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {

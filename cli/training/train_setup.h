@@ -29,7 +29,7 @@ struct Streams {
 // Opens the data and sets `session` to the network and plan for it.
 absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session);
 // Prints which samples of both sets were left out.
-void PrintAllSkipped(const Streams& streams);
+void SayAllSkipped(const Streams& streams);
 
 // Its members stand in the order in which they are made.
 struct TrainSetup {

@@ -1,5 +1,7 @@
 // `colonnade bench` as a process.
 
+#include <sys/resource.h>
+
 #include <string>
 #include <vector>
 
@@ -55,6 +57,7 @@ TEST_F(Command, BenchTransfersPrintsJsonThatCalibrateReads) {
   ASSERT_EQ(r.code, 0) << r.err;
   const json found = json::parse(r.out);
   ASSERT_EQ(found["transfers"].size(), 2u);
+  EXPECT_EQ(found["device_names"].size(), 2u);
   EXPECT_EQ(found["transfers"][1]["operation"], "all_gather");
   EXPECT_EQ(found["transfers"][1]["size_bytes"], 4096);
   EXPECT_EQ(found["transfers"][1]["count"], 512);  // of one of the two
@@ -76,6 +79,26 @@ TEST_F(Command, BenchTransfersRefusesWhatMakesNoSense) {
   ExpectError("bench transfers -g 1", 2, {"--devices"});
   ExpectError("bench transfers --operation=all_refuse", 2, {"--operation", "all_refuse"});
   ExpectError("bench transfers --dtype=bf16", 2, {"--dtype: expected one of fp32, found \"bf16\""});
+}
+
+TEST_F(Command, BenchTransfersPrintsTheRowsBeforeOneThatFails) {
+  if (kSanitized) GTEST_SKIP() << "skipped: sanitizers take more address space than is given here";
+  for (const char* json_flag : {"", " --json"}) {
+    const Result r =
+        Wait(Start(absl::StrCat("bench transfers --operation=all_reduce -b 4K -e 4G -f 1048576 -g 2 -n 1", json_flag), [] {
+          const rlimit bytes{rlim_t{3} << 30, rlim_t{3} << 30};
+          ::setrlimit(RLIMIT_AS, &bytes);
+        }));
+    EXPECT_EQ(r.code, 12) << r.err;
+    if (*json_flag == '\0') {
+      EXPECT_THAT(r.out, HasSubstr("# Avg bus bandwidth    : "));
+      continue;
+    }
+    const json found = json::parse(r.out);
+    ASSERT_EQ(found["transfers"].size(), 1u);
+    EXPECT_EQ(found["transfers"][0]["size_bytes"], 4096);
+    EXPECT_GT(found["average_busbw_gb_per_s"], 0);
+  }
 }
 
 TEST_F(Command, BenchIsAGroup) {
@@ -122,6 +145,21 @@ TEST_F(Command, BenchStepSaysWhereTheTimeGoes) {
   EXPECT_THAT(text.out, HasSubstr("start-up: the Program was ready after "));
 }
 
+TEST_F(Command, BenchStepWithReferenceKernelsIsInFp64) {
+  const Result r = Run("bench step --model=two_column --width=0.25 --batch=4 --steps=1 --kernels=reference --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["dtype"], "fp64");
+}
+
+// By what runs, which `auto` finds, and not by what the command line says.
+TEST_F(Command, BenchStepThatDoesNotFitSaysSoBeforeItLoads) {
+  for (const char* backend : {"", "--backend=cpu "}) {
+    const Result r = Run(absl::StrCat("bench step --model=vgg16 --batch=1048576 ", backend));
+    EXPECT_EQ(r.code, 12) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("--batch"));
+  }
+}
+
 class BenchProgress : public Command {
  protected:
   void ExpectSays(const std::string& arguments, const std::string& message) const {
@@ -135,6 +173,7 @@ class BenchProgress : public Command {
 TEST_F(BenchProgress, CountsStepsSlicesAndTransfersWhileTheyAreTimed) {
   ExpectSays("bench step --model=two_column --steps=1048576 --machine=cpu-2core", "/1048576 steps [");
   ExpectSays("bench plans --model=two_column --slices=1000 --machine=cpu-2core", "/6000 slices, ");
+  if (!kSanitized) ExpectSays("bench simulator --model=lenet --slices=1000 --rounds=1", "/4000 slices, lenet single x 1");
   ExpectSays("bench transfers --operation=exchange -b 64M -e 64M -n 100000", "transfer 0/");
 }
 

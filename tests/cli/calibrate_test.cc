@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "cli/calibration_time.h"
 #include "cli/input_run.h"
 #include "cpu/about.h"
 #include "engine/io/file.h"
@@ -19,7 +22,9 @@ namespace colonnade::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 
@@ -39,6 +44,28 @@ TEST(RunInput, ReadsSoManyEpochsOrForSoLong) {
   EXPECT_GE(timed.elapsed, time);
   EXPECT_EQ(seen, twice.count + timed.count);
   EXPECT_DOUBLE_EQ(timed.images_per_s(), static_cast<double>(timed.count) / absl::ToDoubleSeconds(timed.elapsed));
+}
+
+TEST(PlansToTime, LeavesOutNumbersOfDevicesThatHardlyDifferUnlessAllAreWanted) {
+  const auto devices_of = [](int devices, bool all) {
+    std::set<int> numbers;
+    for (const tools::CalibrationPlan& plan : PlansToTime(devices, all)) numbers.insert(plan.devices);
+    return numbers;
+  };
+  EXPECT_THAT(devices_of(4, false), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(devices_of(11, false), ElementsAre(1, 2, 3, 4, 8, 11));
+  EXPECT_THAT(devices_of(7, true), ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(SecondsOfAnImage, AreOfPartsOfARun) {
+  const auto at = [](double seconds, int64_t images) { return Arrival{absl::UnixEpoch() + absl::Seconds(seconds), images}; };
+  EXPECT_THAT(SecondsOfAnImage({at(1, 4)}), IsEmpty()) << "one batch has no time";
+  EXPECT_THAT(SecondsOfAnImage({at(1, 4), at(3, 8), at(4, 12)}), ElementsAre(0.5, 0.25));
+  std::vector<Arrival> many;
+  for (int i = 0; i <= 100; ++i) many.push_back(at(i % 2 == 0 ? i : i - 1, 10 * i));  // by twos
+  const std::vector<double> parts = SecondsOfAnImage(many);
+  ASSERT_EQ(parts.size(), 10u);
+  for (double seconds : parts) EXPECT_NEAR(seconds, 0.1, 1e-9);
 }
 
 TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {

@@ -28,6 +28,7 @@ size_t CountOf(const std::string& text, const std::string& part) {
 }
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -54,6 +55,21 @@ TEST_F(Checkpointed, ALastStepWhoseTestIsNotFiniteReplacesNothing) {
   EXPECT_THAT(r.err, HasSubstr("test batch"));
   EXPECT_EQ(engine::CheckpointSteps(In("run"))->back(), 10);
   EXPECT_TRUE(std::filesystem::exists(In("curves.svg"))) << "it may show why";
+}
+
+// Written while the training fails, by whose error alone it would be silent.
+TEST_F(Checkpointed, OneThatCannotBeWrittenIsToldWhereTheTrainingFails) {
+  const pid_t child = Start(absl::StrCat(kTrainDigits,
+                                         "--lr=0.01 --lr-policy=multistep:6,1e30 --steps=50 "
+                                         "--checkpoint-every=6 --checkpoint=",
+                                         Run1()),
+                            [] {
+                              const rlimit limit{4096, 4096};
+                              ::setrlimit(RLIMIT_FSIZE, &limit);
+                            });
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 21) << r.err;
+  EXPECT_THAT(r.err, ContainsRegex("warning: (a|the last) checkpoint was not saved: .*File too large"));
 }
 
 TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {

@@ -297,8 +297,8 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_THAT(bad.err, HasSubstr(At(2) + "/weights.safetensors"));
   ExpectError(absl::StrCat("checkpoint show ", In("none")), 66, {In("none")});
   ExpectError(absl::StrCat("checkpoint export ", Run1()), 2, {"--out"});
-  ExpectError(absl::StrCat("checkpoint export --ema ", Run1(), " --out=", In("e")), 2,
-              {"--ema", "found none in", "leave --ema out"});
+  ExpectError(absl::StrCat("checkpoint export --averages ", Run1(), " --out=", In("e")), 2,
+              {"--averages", "found none in", "leave --averages out"});
 }
 
 // What --save-ema writes is what a checkpoint of the last step has, whoever averaged on the way, and is what was tested.
@@ -312,7 +312,7 @@ TEST_F(Checkpointed, AveragesAreKeptTestedAndExported) {
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_EQ(json::parse(rest.out)["test_ema"], json::parse(whole.out)["test_ema"]);
   EXPECT_NE(json::parse(whole.out)["test_ema"]["loss"], json::parse(whole.out)["test"]["loss"]);
-  ASSERT_EQ(Run(absl::StrCat("checkpoint export --ema ", Run1(), " --out=", In("rest"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat("checkpoint export --averages ", Run1(), " --out=", In("rest"))).code, 0);
   EXPECT_EQ(*engine::ReadFile(In("rest")), *engine::ReadFile(In("whole")));
   EXPECT_NE(*engine::ReadFile(In("raw")), *engine::ReadFile(In("whole")));
   const Result eval = Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --json --init=", In("rest")));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/state.h"
@@ -21,6 +22,7 @@ namespace colonnade::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -95,6 +97,25 @@ TEST_F(Command, ModelListNamesThemWithParameters) {
   EXPECT_EQ(r.code, 0);
   EXPECT_THAT(r.out, HasSubstr("alexnet2012"));
   EXPECT_THAT(r.out, HasSubstr("60965224"));
+  EXPECT_EQ(Run("eval --model=list").code, 0) << "without the weights that eval needs";
+  ExpectError("eval --model=list --nonsense=3", 2, {"--nonsense"});
+}
+
+// Notes that need no answer, and that no other test waits for.
+TEST_F(Command, WhatMayNotBeMeantIsNoted) {
+  const Result trained = Run(absl::StrCat(kTrain, "--steps=1 --save=", In("w")));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Result eval = Run(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --batch=2000 --init=", In("w")));
+  EXPECT_THAT(eval.err, HasSubstr("note: a batch of 2000 is computed for 360 images"));
+  const int threads = cpu::UsableCores() + 1;
+  std::filesystem::copy_file(absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json"), In("m.json"));
+  const std::string many = absl::StrCat(kTrain, "--steps=1 --threads-per-device=", threads);
+  EXPECT_THAT(Run(absl::StrCat(many, " --machine=", In("m.json"))).err,
+              AllOf(HasSubstr(absl::StrCat("note: a device's ", threads, " threads share ", threads - 1, " usable core")),
+                    HasSubstr("no predicted times: profiles are of --threads-per-device=")));
+  const std::string plan = "plan --model=lenet --machine=titan-2013 --draws=";
+  EXPECT_THAT(Run(plan + "10").out, HasSubstr("10 draws (too few for an interval of 90 %)"));
+  EXPECT_THAT(Run(plan + "20").out, HasSubstr("90 % of 20 draws"));
 }
 
 TEST_F(Command, HelpEndsWithTwoExamples) {
@@ -270,6 +291,21 @@ TEST_F(Command, NotFiniteIs21AndSavesNothing) {
   ExpectError(absl::StrCat(kTrain, "--plan=data --devices=2 --lr=1e30 --steps=50 --save=", In("w.safetensors")), 21,
               {"step ", "not finite", "layer", "device"});
   EXPECT_FALSE(std::filesystem::exists(In("w.safetensors")));
+}
+
+TEST_F(Command, ATrainingThatFailsPrintsWhatThereIsOfIt) {
+  const Result r =
+      Run(absl::StrCat(kTrain, "--lr=0.01 --lr-policy=multistep:6,1e30 --steps=50 --json --report=", In("r.html")));
+  EXPECT_EQ(r.code, 21) << r.err;
+  const json found = json::parse(r.out);
+  EXPECT_THAT(found["error"].get<std::string>(), AllOf(HasSubstr("step "), HasSubstr("not finite")));
+  EXPECT_GE(found["steps"], 6);
+  EXPECT_LT(found["steps"], 20);
+  EXPECT_EQ(found["losses"].size(), found["steps"]);
+  EXPECT_GT(found["images_per_s"], 0);
+  EXPECT_THAT(*engine::ReadFile(In("r.html")), AllOf(HasSubstr("not finite"), HasSubstr("training loss")));
+  const Result good = Run(absl::StrCat(kTrain, "--steps=1 --json"));
+  EXPECT_TRUE(json::parse(good.out)["error"].is_null()) << good.out;
 }
 
 TEST_F(Command, WrongUsageIs2WithOneMessage) {

@@ -63,6 +63,21 @@ TEST_F(Config, AKeyOfAnotherSubCommandIsLeftOut) {
   EXPECT_EQ(r.code, 0) << r.err;
 }
 
+// A key means the same to all that take it: averages and warm-up of a training are none of export and io-bench.
+TEST_F(Config, OneFileIsOfATrainingItsCheckpointsAndItsData) {
+  Write("run.toml",
+        absl::StrCat("model = \"two_column\"\ndata = \"digits\"\nwidth = 0.25\nsteps = 3\nema = 0.5\nwarm-up = 2\n",
+                     "json = true\ncheckpoint = \"", In("run"), "\"\n"));
+  ASSERT_EQ(Train(Flag())["steps"], 3);
+  for (const char* averages : {"", " --averages"}) {
+    const Result r = Run(absl::StrCat("checkpoint export ", In("run"), " --out=", In("w"), " ", Flag(), averages));
+    EXPECT_EQ(r.code, 0) << averages << r.err;
+  }
+  const Result bench = Run(absl::StrCat("io-bench --threads=1 ", Flag()));
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_EQ(json::parse(bench.out)["count"], 1437);
+}
+
 TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
       {"\n bach = 3\n", {"run.toml: line 2: ", "\"bach\"", "did you mean \"batch\"?"}},

@@ -106,14 +106,14 @@ TEST_F(Command, IoBenchDecodesPartsByIndicesOnceTheyAreMade) {
     EXPECT_EQ(r.code, 0) << r.err;
     return Json::parse(r.out);
   };
-  const Json twice = report("--warm-up=1"), none = report("--warm-up=2 --epochs=3 --jpeg-index=0");
+  const Json twice = report("--warm-up-epochs=1"), none = report("--warm-up-epochs=2 --epochs=3 --jpeg-index=0");
   EXPECT_EQ(twice.at("jpeg_indices").at("count"), 6);
   EXPECT_GT(twice.at("jpeg_indices").at("bytes"), 6 * 1000);
   EXPECT_GT(twice.at("jpeg_indices").at("decoded"), 0);
   EXPECT_EQ(twice.at("count"), 6);  // those of the warm-up do not count
   EXPECT_EQ(none.at("jpeg_indices").at("count"), 0);
   EXPECT_EQ(none.at("count"), 18);
-  EXPECT_THAT(Run(absl::StrCat(bench, " --warm-up=1")).out,
+  EXPECT_THAT(Run(absl::StrCat(bench, " --warm-up-epochs=1")).out,
               ContainsRegex("\nindices of 6 JPEGs took .* MB; with them [0-9]+ parts were decoded"));
   ExpectError(absl::StrCat(bench, " --jpeg-index=-1"), 2, {"--jpeg-index"});
 }
@@ -133,6 +133,17 @@ TEST_F(Command, IoBenchHoldsAsManyBatchesAsArePrefetchedHoweverMuchIsRead) {
   EXPECT_NEAR(peak(3, 2) - one, 2, 0.5);
   EXPECT_NEAR(peak(6, 2) - one, 5, 0.5);
   EXPECT_NEAR(peak(3, 8) - one, 2, 0.5);
+}
+
+TEST_F(Command, IoBenchSaysWhatIsToBeKnownOfASet) {
+  for (const char* name : {"cat", "dog"}) {
+    std::filesystem::create_directories(In(absl::StrCat("pets/", name)));
+    Write(absl::StrCat("pets/", name, "/1.png"), data::PngOf(data::Pattern(16, 16, 3)));
+    Write(absl::StrCat("pets/", name, "/notes.txt"), "none");
+  }
+  const Result r = Run(absl::StrCat("io-bench --threads=1 --data=", In("pets")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("2 files are left out, such as"));
 }
 
 TEST_F(Command, IoBenchRefusesWhatItCannotWriteBeforeItReads) {

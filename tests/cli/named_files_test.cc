@@ -91,6 +91,25 @@ TEST_F(NamedFiles, WhatIsWriteProtectedStays) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(NamedFiles, OfCalibrateAndBenchStepAreNotWrittenOverWhatTheyRead) {
+  const std::string network = Run("models two_column --json").out;
+  Write("mine.json", network);
+  Write("t.json", R"({"transfers": [{"operation": "all_reduce", "devices": 2, "size_bytes": 4096, "p50_us": 7}]})");
+  Write("c.toml", "batch = 16\n");
+  const std::string mine = In("mine.json");
+  ExpectError(absl::StrCat("calibrate --model=", mine, " --out=", mine), 2, {"--out", "of --model"});
+  ExpectError(absl::StrCat("calibrate --transfers=", In("t.json"), " --out=", In("./t.json")), 2,
+              {"--out", "of --transfers"});
+  ExpectError(absl::StrCat("calibrate --config=", In("c.toml"), " --out=", In("c.toml")), 2, {"--out", "of --config"});
+  Write("net", network);
+  const std::string net = In("./net");
+  ExpectError(absl::StrCat("bench step --model=", net, " --roofline=", In("net")), 2, {"--roofline", "of --model"});
+  ASSERT_EQ(Run(absl::StrCat("plan --model=two_column --machine=titan-2013 --save-plan=", In("plan"))).code, 0);
+  ExpectError(absl::StrCat("bench step --model=two_column --plan=", In("plan"), " --roofline=", In("plan")), 2,
+              {"--roofline", "of --plan"});
+  EXPECT_EQ(*engine::ReadFile(mine), network);
+}
+
 TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
   const std::string run = In("run"), weights = run + "/step-000000002/weights.safetensors";
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=2 --checkpoint=", run)).code, 0);

@@ -161,6 +161,28 @@ TEST_F(Predict, LogitsThatAreNotFiniteAreNoAnswer) {
   ExpectError(OnDigits(In("digits/0007.png")), 21, {"0007.png: expected finite logits of these weights, found "});
 }
 
+// An image without light gives the biases alone, which are finite.
+TEST_F(Predict, OneWhoseLogitsAreNotFiniteLeavesTheOthersTheirAnswers) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  Write("black.png", data::PngOf({8, 8, 1, std::vector<uint8_t>(64)}));
+  std::vector<engine::NamedTensor> weights = engine::LoadTensors(In("w")).value();
+  for (engine::NamedTensor& tensor : weights) {
+    if (tensor.shape.size() == 1) std::fill(tensor.values.begin(), tensor.values.end(), 0);
+    if (tensor.shape[0] == 10) std::fill(tensor.values.begin(), tensor.values.end(), 3e38);
+  }
+  ASSERT_TRUE(engine::SaveTensors(In("w"), weights).ok());
+  const std::string bright = In("digits/0007.png"), black = In("black.png");
+  const Result r = Run(OnDigits(absl::StrCat(bright, " ", black, " --json --mean=0 --std=1")));
+  EXPECT_EQ(r.code, 21) << r.err;
+  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("1 of 2 images have no answer; the first: ", bright)));
+  const json images = json::parse(r.out)["images"];
+  ASSERT_EQ(images.size(), 2);
+  EXPECT_EQ(images[0]["classes"], json::array());
+  EXPECT_THAT(images[0]["error"].get<std::string>(), HasSubstr("expected finite logits"));
+  EXPECT_EQ(images[1]["classes"].size(), 5);
+}
+
 TEST_F(Predict, WhatIsNoImageIsNamed) {
   TrainOnDigits();
   WriteDigits("digits");
@@ -215,7 +237,7 @@ TEST_F(Predict, WhatCannotBeReadIsNamedAndTheOthersAreAnswered) {
     EXPECT_EQ(r.code, 65) << flags;
     EXPECT_EQ(r.out, good) << flags;
     EXPECT_THAT(r.err, HasSubstr(absl::StrCat("warning: ", bad, ": ")));
-    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("2 of 4 images could not be read; the first: ", bad)));
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("2 of 4 images have no answer; the first: ", bad)));
   }
   const Result r = Run(OnDigits(absl::StrCat("--json ", bad, " ", last)));
   EXPECT_EQ(r.code, 65);

@@ -312,8 +312,8 @@ TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
   ASSERT_EQ(r.code, 0) << r.err;
   const json j = json::parse(r.out);
   ASSERT_EQ(j["rows"].size(), 7u);
-  for (const char* key : {"configuration", "devices", "plan", "paper_days", "simulated_days", "simulated_error",
-                          "speedup_paper", "speedup_simulated", "measured_step_ms", "measured_speedup", "note"}) {
+  for (const char* key : {"configuration", "devices", "plan", "published_days", "simulated_days", "simulated_error",
+                          "speedup_published", "speedup_simulated", "measured_step_ms", "speedup_measured", "note"}) {
     EXPECT_TRUE(j["rows"][0].contains(key)) << key;
   }
   EXPECT_TRUE(j["rows"][1]["measured_step_ms"].is_null());

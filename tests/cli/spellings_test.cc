@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/command_line/flags.h"
+#include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -21,6 +23,7 @@
 namespace colonnade::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -42,6 +45,7 @@ class Spellings : public ::testing::Test {
     app_.add_subcommand("eval");
     CLI::App* bench = app_.add_subcommand("io-bench");
     bench->add_option("--threads", flags_.threads);
+    bench->add_option("--warm-up-epochs", flags_.warm_up_epochs);
   }
   absl::StatusOr<OurWords> Read(const std::string& line) const { return InOurWords(absl::StrSplit(line, ' '), app_); }
   std::string Words(const std::string& line) const {
@@ -82,6 +86,7 @@ TEST_F(Spellings, ThatAreOursStayAsTheyAre) {
 TEST_F(Spellings, AreReadAsTheFlagThatTheSubCommandHas) {
   EXPECT_EQ(Words("io-bench --num-workers=2"), "io-bench --threads=2");
   EXPECT_EQ(Words("io-bench --learning-rate=2"), "io-bench --learning-rate=2");
+  EXPECT_EQ(Words("io-bench --warmup-epochs=2"), "io-bench --warm-up-epochs=2");
 }
 
 TEST_F(Spellings, OfSwitchesAndValues) {
@@ -162,7 +167,26 @@ TEST_F(Command, WhatASpellingIsReadAsIsAFlagAndNoFlagIsASpelling) {
     }
     (ours.empty() ? answered : understood).insert(theirs);
   }
+  // io-bench alone counts epochs before.
+  answered.erase("warmup-epochs");
   for (const std::string& spelling : answered) EXPECT_FALSE(understood.contains(spelling)) << spelling;
+}
+
+TEST_F(Command, SpellingsOfSubCommandsStandOnThePageOfTheCommandLine) {
+  const std::vector<std::string> commands = AllCommands();
+  const std::vector<std::string> page =
+      absl::StrSplit(*engine::ReadFile(std::string(kSourceDir) + "/docs/command_line.md"), '\n');
+  for (const auto& [theirs, ours] : AllSpellingsOfCommands()) {
+    if (!absl::StartsWith(ours, "--")) {
+      EXPECT_THAT(commands, Contains(ours)) << theirs;
+    }
+    const auto says = [&](const std::string& line) {
+      const bool has = absl::StrContains(line, absl::StrCat("`", theirs, "`")) ||
+                       absl::StrContains(line, absl::StrCat("`colonnade ", theirs, "`"));
+      return absl::StartsWith(line, "| `colonnade ") && has && absl::StrContains(line, absl::StrCat("`", ours, "`"));
+    };
+    EXPECT_TRUE(absl::c_any_of(page, says)) << theirs << " as " << ours;
+  }
 }
 
 TEST_F(Command, SpellingsOfOthersTrainAndAreNotInHelp) {

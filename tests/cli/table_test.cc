@@ -70,7 +70,7 @@ TEST_F(Table, OwnRowsAreComparedInTheirOwnUnits) {
   ASSERT_EQ(j["rows"].size(), 3u);
   EXPECT_EQ(j["rows"][1]["global_batch"], 64) << "32 on each";
   EXPECT_DOUBLE_EQ(j["rows"][1]["published_step_ms"], 6.4);
-  EXPECT_NEAR(j["rows"][1]["speedup_paper"].get<double>(), 10000 / (32 / 0.005), 1e-9) << "images a second";
+  EXPECT_NEAR(j["rows"][1]["speedup_published"].get<double>(), 10000 / (32 / 0.005), 1e-9) << "images a second";
   EXPECT_TRUE(j["rows"][2]["published_step_ms"].is_null());
   EXPECT_TRUE(j["rows"][0]["simulated_days"].is_null());
   EXPECT_THAT(Run(absl::StrCat("table ", Rows())).out, HasSubstr("two machines, on dgx1-v100; milliseconds a step"));
@@ -82,7 +82,7 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
   EXPECT_THAT(r.err, ContainsRegex("fitted to row one: kernels take [0-9.]+ times as long\n"));
   const json row = json::parse(r.out)["rows"][0];
   EXPECT_NEAR(row["simulated_error"].get<double>(), 0, 1e-6);
-  EXPECT_EQ(row["note"], "the profile is calibrated on it");
+  EXPECT_EQ(row["note"], "the profile was fitted to it; not measured: only --machine=local is");
   const json profile = json::parse(*engine::ReadFile(In("fitted.json")));
   EXPECT_EQ(profile["fitted_to"], json({{"model", "lenet"}, {"batch", 32}, {"step_sec", 0.005}}));
   const Result simulated = Run(absl::StrCat("simulate --json --model=lenet --batch=32 --machine=", In("fitted.json")));
@@ -95,13 +95,13 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
 
 TEST_F(Table, AFitThatChangesNothingIsNotSaid) {
   EXPECT_THAT(Run("table --draws=0").err, Not(HasSubstr("fitted to row"))) << "the profile was fitted to it already";
-  EXPECT_THAT(Run("table --draws=0 --calibrate-on=2-model").err,
+  EXPECT_THAT(Run("table --draws=0 --fit=1,2-model").err,
               ContainsRegex("fitted to row 1 and row 2-model: step_sec [0-9.]+ s, was 0.2971; kernels take"));
 }
 
-TEST_F(Table, CalibrateOnIsAFitToTwoRows) {
-  const json two = Printed("--draws=0 --calibrate-on=2-model");
-  EXPECT_EQ(two["rows"], Printed("--draws=0 --fit=1,2-model")["rows"]);
+TEST_F(Table, AFitToTwoRowsGivesBoth) {
+  const json two = Printed("--draws=0 --fit=1,2-model");
+  EXPECT_NEAR(two["rows"][0]["simulated_error"].get<double>(), 0, 1e-6);
   EXPECT_NEAR(two["rows"][1]["simulated_error"].get<double>(), 0, 1e-6);
 }
 
@@ -128,16 +128,16 @@ TEST_F(Table, TheUnitIsTheLargestOfWhichTheFastestRowTakesOne) {
 }
 
 TEST_F(Table, ThePapersTimesAreOfItsOwnNetworkBatchAndMachine) {
-  EXPECT_DOUBLE_EQ(Printed("--draws=0")["rows"][0]["paper_days"], 10.5);
+  EXPECT_DOUBLE_EQ(Printed("--draws=0")["rows"][0]["published_days"], 10.5);
   for (const char* other : {"--model=lenet", "--batch=128", "--machine=dgx1-v100"}) {
-    EXPECT_TRUE(Printed(absl::StrCat("--draws=0 ", other))["rows"][0]["paper_days"].is_null()) << other;
+    EXPECT_TRUE(Printed(absl::StrCat("--draws=0 ", other))["rows"][0]["published_days"].is_null()) << other;
   }
 }
 
 TEST_F(Table, WhatCannotBeFittedOrComparedIsRefused) {
   ExpectError(absl::StrCat("table --fit=open ", Rows()), 2,
-              {"--fit: expected a row that was measured, one of one, two; found \"open\""});
-  ExpectError(absl::StrCat("table --fit=one,one ", Rows()), 2, {"--fit: expected another row that was measured"});
+              {"--fit: expected a row that states a time, one of one, two; found \"open\""});
+  ExpectError(absl::StrCat("table --fit=one,one ", Rows()), 2, {"--fit: expected another row that states a time"});
   ExpectError(absl::StrCat("table --fit=one,two ", Rows()), 2, {"--fit: expected one row on machine dgx1-v100"});
   ExpectError(absl::StrCat("table --model=lenet ", Rows()), 2, {"--model", "--rows"});
   ASSERT_TRUE(engine::ReplaceFile(In("slow.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
@@ -151,16 +151,36 @@ TEST_F(Table, WhatCannotBeFittedOrComparedIsRefused) {
                   .ok());
   ExpectError(absl::StrCat("table --machine=dgx1-v100 --out=", In("x.json"), " --rows=", In("many.json")), 2,
               {"--out: expected --fit"});  // before any row is looked at
-  ExpectError("table --model=lenet --calibrate-on=2-data", 2, {"--calibrate-on: expected --machine=titan-2013"});
+  ExpectError("table --model=lenet --fit=2-data", 2, {"--fit: expected --machine=titan-2013"});
   ExpectError(absl::StrCat("table --rows=", In("none.json")), 66, {"none.json"});
   ASSERT_TRUE(engine::ReplaceFile(In("bad.json"), "{\"colonnade_rows\": 1,}").ok());
   ExpectError(absl::StrCat("table --rows=", In("bad.json")), 65, {"bad.json: expected JSON; line 1, column 22"});
   ASSERT_TRUE(engine::ReplaceFile(In("many.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
       "rows": [{"name": "many", "devices": 64, "plan": "data"}]})")
                   .ok());
-  ExpectError(absl::StrCat("table --machine=dgx1-v100 --rows=", In("many.json")), 2,
-              {"row many: devices: machine", "has 8, found 64"});
+  ExpectError(absl::StrCat("table --machine=dgx1-v100 --rows=", In("many.json")), 65,
+              {"many.json: row many: devices: machine", "has 8, found 64"});
+  ASSERT_TRUE(engine::ReplaceFile(In("odd.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 33,
+      "rows": [{"name": "odd", "devices": 2, "plan": "data"}]})")
+                  .ok());
+  ExpectError(absl::StrCat("table --machine=dgx1-v100 --rows=", In("odd.json")), 65, {"odd.json: row odd: ", "33"});
   EXPECT_FALSE(engine::ReadFile(In("x.json")).ok()) << "nothing is written";
+}
+
+TEST_F(Table, ItsReportLeavesTheMachineToTheRowsThatNameIt) {
+  Write("own.json", absl::StrReplaceAll(kRows, {{"\"title\"", "\"machine\": \"dgx1-v100\", \"title\""}}));
+  const Result r = Run(absl::StrCat("table --draws=0 --json --rows=", In("own.json"), " --report=", In("r.html")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["machine"], "dgx1-v100");
+  EXPECT_THAT(*engine::ReadFile(In("r.html")), Not(HasSubstr("machine = &quot;titan-2013")));
+}
+
+TEST_F(Table, ARowThatIsFittedAndTooLargeSaysBoth) {
+  Write("huge.json", R"({"colonnade_rows": 1, "title": "t", "model": "vgg16", "batch": 4096,
+      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 60000}]})");
+  const json note =
+      Printed(absl::StrCat("--draws=0 --machine=dgx1-v100 --fit=1 --rows=", In("huge.json")))["rows"][0]["note"];
+  EXPECT_THAT(note.get<std::string>(), ContainsRegex("^the profile was fitted to it; not measured: .*; does not fit: "));
 }
 
 TEST_F(Table, DrawsAreFittedToWhatTheProfileStates) {

@@ -64,7 +64,7 @@ bool Rows(absl::string_view bytes) {
   const absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(bytes);
   if (!table.ok()) return false;
   for (const tools::Row& row : table->rows) {
-    Expect(!row.name.empty() && row.devices > 0 && row.global_batch > 0 && row.measured_step_sec >= 0,
+    Expect(!row.name.empty() && row.devices > 0 && row.global_batch > 0 && row.published_step_sec >= 0,
            "rows that can be lowered");
   }
   return true;

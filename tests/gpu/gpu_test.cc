@@ -135,9 +135,9 @@ void GpuZoo::Verify(const cuda::CudaOptions& options) const {
                          {.dtype = zoo.dtype}};
   auto session = cli::OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
-  const auto samples = cli::OpenSamples(flags, /*train=*/true);
+  const auto samples = cli::OpenSamples(flags, data::SplitOf::kTrain);
   ASSERT_TRUE(samples.ok()) << samples.status();
-  const auto stream = cli::OpenStream(flags, *session, *samples, /*train=*/true);
+  const auto stream = cli::OpenStream(flags, *session, *samples, data::SplitOf::kTrain);
   ASSERT_TRUE(stream.ok()) << stream.status();
   const auto report = tools::VerifyPlan(session->graph, session->plan, **stream,
                                         {.steps = 6,  // two task by task, then captured, then replayed: each for both slots

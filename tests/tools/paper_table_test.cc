@@ -47,7 +47,7 @@ const Row& PaperRow(const std::string& name) {
 std::vector<Row> MeasuredRows() {
   std::vector<Row> rows;
   for (const Row& row : PaperTable().rows) {
-    if (row.measured_step_sec > 0) rows.push_back(row);
+    if (row.published_step_sec > 0) rows.push_back(row);
   }
   return rows;
 }
@@ -82,7 +82,7 @@ struct Rows {
     for (const std::string& name : names) {
       for (size_t r = 0; r < rows.size(); ++r) {
         if (rows[r].name != name) continue;
-        steps.push_back({name, rows[r].model, rows[r].global_batch, &programs[r], rows[r].measured_step_sec});
+        steps.push_back({name, rows[r].model, rows[r].global_batch, &programs[r], rows[r].published_step_sec});
       }
     }
     return steps;
@@ -106,7 +106,7 @@ std::vector<double> Days(Machine machine, const std::vector<std::string>& fit, c
 
 std::vector<double> PaperDays() {
   std::vector<double> days;
-  for (const Row& row : MeasuredRows()) days.push_back(PaperTable().DaysOf(row.measured_step_sec, row.global_batch));
+  for (const Row& row : MeasuredRows()) days.push_back(PaperTable().DaysOf(row.published_step_sec, row.global_batch));
   return days;
 }
 

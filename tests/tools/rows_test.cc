@@ -58,18 +58,18 @@ TEST(RowsFromJson, RowsSayWhatTheyDoOtherwiseThanTheTable) {
   EXPECT_EQ(rows[0].label, "1");
   EXPECT_EQ(rows[0].model, "lenet");
   EXPECT_EQ(rows[0].global_batch, 32);
-  EXPECT_DOUBLE_EQ(rows[0].measured_step_sec, 0.005);
+  EXPECT_DOUBLE_EQ(rows[0].published_step_sec, 0.005);
   EXPECT_FALSE(rows[0].reduction.has_value());
   EXPECT_EQ(rows[1].label, "four");
   EXPECT_EQ(rows[1].global_batch, 128) << "32 on each of four";
-  EXPECT_DOUBLE_EQ(rows[1].measured_step_sec, 0.01);
+  EXPECT_DOUBLE_EQ(rows[1].published_step_sec, 0.01);
   EXPECT_EQ(rows[1].reduction, partition::Reduction::kSharded);
   EXPECT_EQ(rows[2].model, "two_column");
   EXPECT_EQ(rows[2].global_batch, 64) << "of both together";
   EXPECT_EQ(rows[2].overlap, false);
-  EXPECT_DOUBLE_EQ(rows[2].measured_step_sec, 86400.0 / (10 * 50));
-  EXPECT_DOUBLE_EQ(table->DaysOf(rows[2].measured_step_sec, 64), 1);
-  EXPECT_EQ(rows[3].measured_step_sec, 0);
+  EXPECT_DOUBLE_EQ(rows[2].published_step_sec, 86400.0 / (10 * 50));
+  EXPECT_DOUBLE_EQ(table->DaysOf(rows[2].published_step_sec, 64), 1);
+  EXPECT_EQ(rows[3].published_step_sec, 0);
   EXPECT_EQ(rows[0].batch_norm_samples, 16);
   EXPECT_EQ(rows[1].batch_norm_samples, 0);
   EXPECT_EQ(rows[2].dtype, program::DType::kF32);
@@ -185,8 +185,8 @@ TEST(ShippedTables, OfResNet50AreWhole) {
     double images_per_sec = 0;
     for (const Row& row : table.rows) {
       EXPECT_EQ(row.model, "resnet50") << table.name;
-      ASSERT_GT(row.measured_step_sec, 0) << table.name << ", row " << row.name;
-      const double rate = static_cast<double>(row.global_batch) / row.measured_step_sec;
+      ASSERT_GT(row.published_step_sec, 0) << table.name << ", row " << row.name;
+      const double rate = static_cast<double>(row.global_batch) / row.published_step_sec;
       EXPECT_GT(row.devices, devices) << table.name << ", row " << row.name;
       if (devices > 0) {
         EXPECT_GT(rate, images_per_sec) << table.name << ", row " << row.name;
