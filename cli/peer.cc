@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr absl::string_view kWords = "images/s";
 constexpr size_t kMostQuoted = 200;
-constexpr size_t kMostKept = 1 << 20;  // of what it says, the end: its figure is the last
+constexpr size_t kMostOutputKept = 1 << 20;  // of what it says, the end: its figure is the last
 
 struct Ended {
   int code = 0;
@@ -42,7 +42,7 @@ absl::StatusOr<Ended> RunInShell(const std::string& command) {
   std::array<char, 4096> part;
   while (const size_t size = std::fread(part.data(), 1, part.size(), pipe)) {
     ended.output.append(part.data(), size);
-    if (ended.output.size() > 2 * kMostKept) ended.output.erase(0, ended.output.size() - kMostKept);
+    if (ended.output.size() > 2 * kMostOutputKept) ended.output.erase(0, ended.output.size() - kMostOutputKept);
   }
   const int status = ::pclose(pipe);
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -18,7 +18,8 @@
 #include "cli/session/devices.h"
 #include "cli/session/network.h"
 #include "engine/error_context.h"
-#include "partition/planner/proposals.h"
+#include "layers/traits.h"
+#include "partition/planner.h"
 #include "tools/svg.h"
 
 namespace colonnade::cli {
@@ -94,23 +95,18 @@ struct Alternative {
 
 std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& layer) {
   std::vector<Alternative> alternatives;
-  const partition::CostFunctions free{.compute = [](const program::Task&) { return 0.0; },
-                                      .transfer = [](program::CollectiveKind, int, double) { return 0.0; }};
-  const auto options = partition::LegalOptions(p.session.graph, p.session.plan.mesh, p.lower.global_batch, free);
-  for (size_t node = 0; node < p.session.graph.nodes.size(); ++node) {
-    if (p.session.graph.nodes[node].name != layer) continue;
-    for (const partition::StrategyOption& option : options[node]) {
-      if (option.strategies.empty()) continue;
-      partition::Plan plan = p.session.plan;
-      plan.layers[layer] = option.strategies;
-      const absl::StatusOr<program::RepresentativeProgram> lowered =
-          tools::LowerRepresentativesOn(p.machine, p.session.graph, plan, p.lower);
-      if (!lowered.ok()) continue;
-      const absl::StatusOr<engine::Simulation> simulation =
-          engine::Simulate(*lowered, p.machine, {.trace = false, .memory = false});
-      if (simulation.ok())
-        alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(simulation->step)});
-    }
+  const absl::StatusOr<layers::LayerId> id = p.session.graph.Find(layer);
+  if (!id.ok() || layers::IsInput(p.session.graph.node(*id).layer)) return alternatives;
+  for (const auto& strategies :
+       partition::LegalStrategies(p.session.graph, *id, p.session.plan.mesh, p.lower.global_batch)) {
+    partition::Plan plan = p.session.plan;
+    plan.layers[layer] = strategies;
+    const absl::StatusOr<program::RepresentativeProgram> lowered =
+        tools::LowerRepresentativesOn(p.machine, p.session.graph, plan, p.lower);
+    if (!lowered.ok()) continue;
+    const absl::StatusOr<engine::Simulation> simulation =
+        engine::Simulate(*lowered, p.machine, {.trace = false, .memory = false});
+    if (simulation.ok()) alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(simulation->step)});
   }
   std::stable_sort(alternatives.begin(), alternatives.end(),
                    [](const Alternative& a, const Alternative& b) { return a.step_sec < b.step_sec; });

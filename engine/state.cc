@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "engine/box_runs.h"
 #include "program/formulas/philox.h"
-#include "program/formulas/stream_id.h"
+#include "program/stream_id.h"
 
 namespace colonnade::engine {
 namespace {

@@ -1,7 +1,7 @@
 #include "layers/activation.h"
 
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 

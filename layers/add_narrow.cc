@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "layers/window.h"
 
 namespace colonnade::layers {

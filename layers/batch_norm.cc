@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using program::Pass;
 using Ops = std::vector<EmittedOp>;
 
-const Slot kWeight = Parameter(0), kBias = Parameter(1), kMean = State(0), kVariance = State(1);
+const Slot kMean = State(0), kVariance = State(1);
 // f64 [groups,2,C]: of the batch, of its gradients, of the running mean and variance, and [1,2,C] over all groups.
 const Slot kSums = Inner(0), kGradientSums = Inner(1), kRecalled = Inner(2), kTotals = Inner(3);
 
@@ -20,8 +20,6 @@ const Slot kSums = Inner(0), kGradientSums = Inner(1), kRecalled = Inner(2), kTo
 int64_t Count(const Operand& x, const Operand& sums) {
   return program::ElementCount(x.global_shape) / (sums.global_shape[0] * x.global_shape[1]);
 }
-
-int64_t Elements(const Operand& x) { return program::ElementCount(x.shape); }
 
 Stage Sum(bool in_groups) {
   Stage stage{.pass = Pass::kForward, .reads = {X()}, .writes = {kSums}};
@@ -109,11 +107,11 @@ EmittedOp SumGradientsOnly(const StageShard& s, double epsilon) {
 }
 
 EmittedOp MaskAndSumGradients(const StageShard& s, const Operand& mask, double epsilon) {
-  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums], &masked = *s.fused(Fused::kMasked);
+  const Operand &x = s[X()], &dy = s[D(Y())], &sums = s[kSums], &masked = *s.fused(Fused::kMaskedGradient);
   EmittedOp op{.op = program::BatchNormMaskedSums{.count = Count(x, sums), .epsilon = epsilon},
                .uses = {Read(x), Read(mask), Read(dy), Read(sums)},
                .flops = 6 * Elements(x)};
-  if (const Operand* more = s.fused(Fused::kMore)) {
+  if (const Operand* more = s.fused(Fused::kGradientAddend)) {
     op.uses.push_back(Read(*more));
     op.flops = 7 * Elements(x);
   }
@@ -128,7 +126,7 @@ Stage SumGradients(const BatchNorm& layer) {
               .reads_masters = true,
               .accepts = {.mask = true, .recalled_mask = true}};
   stage.emit = [epsilon = layer.epsilon](const StageShard& s) -> Ops {
-    const Operand* mask = s.fused(Fused::kMask);
+    const Operand* mask = s.fused(Fused::kMaskSource);
     EmittedOp op = mask != nullptr ? MaskAndSumGradients(s, *mask, epsilon) : SumGradientsOnly(s, epsilon);
     for (Slot written : {kGradientSums, D(kWeight), D(kBias)}) op.uses.push_back(Write(s[written]));
     return {std::move(op)};
@@ -158,19 +156,19 @@ Stage ApplyGradients(const BatchNorm& layer) {
 }
 
 // Channels lie along dimension 1 of x and along dimension 2 of sums.
-absl::StatusOr<Sharding> ByChannels(const LayerShapes& local, int64_t axis_size) {
+absl::StatusOr<Sharding> NormByChannels(const LayerShapes& local, int64_t axis_size) {
   ASSIGN_OR_RETURN(Sharding sharding, ChannelwiseSharding(local, axis_size));
   sharding.parameters.assign(2, Placement::Split(0));
   sharding.parameter_gradients = sharding.state = sharding.parameters;
-  LayInner(local, Placement::Split(2), sharding);
+  SetInnerPlacements(local, Placement::Split(2), sharding);
   return sharding;
 }
 
 // Sums are added over devices, or each device has groups of its own.
-absl::StatusOr<Sharding> BySamples(const BatchNorm& layer, const LayerShapes& local, int64_t axis_size) {
+absl::StatusOr<Sharding> NormBySamples(const BatchNorm& layer, const LayerShapes& local, int64_t axis_size) {
   ASSIGN_OR_RETURN(Sharding sharding, BatchSharding(local, axis_size));
   const InnerPlacement added{.made = Placement::Partial(), .needed = Placement::Replicated()};
-  LayInner(local, Placement::Replicated(), sharding);
+  SetInnerPlacements(local, Placement::Replicated(), sharding);
   sharding.inner[kSums.index] = sharding.inner[kGradientSums.index] = added;
   if (layer.samples_per_group == 0) return sharding;
   RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size, absl::StrFormat("groups of %d samples", layer.samples_per_group),
@@ -223,9 +221,9 @@ absl::StatusOr<Sharding> Shard(const BatchNorm& layer, const LayerShapes& local,
     case Strategy::kReplicate:
       return ReplicatedSharding(local);
     case Strategy::kBatch:
-      return BySamples(layer, local, axis_size);
+      return NormBySamples(layer, local, axis_size);
     case Strategy::kGroup:
-      return ByChannels(local, axis_size);
+      return NormByChannels(local, axis_size);
     case Strategy::kColumn:
     case Strategy::kRow:
       break;

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {
@@ -20,7 +20,7 @@ std::vector<int64_t> ChannelsOf(const std::vector<program::Shape>& inputs) {
   return channels;
 }
 
-absl::StatusOr<Sharding> BySections(const LayerShapes& local, int64_t axis_size) {
+absl::StatusOr<Sharding> ConcatBySections(const LayerShapes& local, int64_t axis_size) {
   const std::vector<int64_t> channels = ChannelsOf(local.inputs);
   for (int64_t of_input : channels) {
     RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels of each input", of_input));
@@ -58,7 +58,7 @@ std::vector<ParameterSpec> Parameters(const Concat&, absl::Span<const program::S
 absl::StatusOr<Sharding> Shard(const Concat&, const LayerShapes& local, Strategy strategy, int64_t axis_size) {
   if (strategy == Strategy::kReplicate) return ReplicatedSharding(local);
   if (strategy == Strategy::kBatch) return BatchSharding(local, axis_size);
-  if (strategy == Strategy::kGroup) return BySections(local, axis_size);
+  if (strategy == Strategy::kGroup) return ConcatBySections(local, axis_size);
   return NotLegal("Concat", strategy, "expected replicate, batch or group");
 }
 

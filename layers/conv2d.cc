@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "layers/product.h"
 #include "layers/window.h"
 
@@ -25,14 +25,14 @@ program::Window WindowOf(const Conv2d& layer) {
 // Groups of what one device holds: its input channels over those that one filter reads.
 int64_t LocalGroups(const program::Shape& x, const program::Shape& w) { return x[1] / w[1]; }
 
-absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
+absl::StatusOr<Sharding> ConvByGroups(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   RETURN_IF_ERROR(CheckGroupsFit("Conv2d", groups, axis_size));
   RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "output channels", local.output[1]));
   Sharding sharding = ReplicatedSharding(local);
   sharding.parameters.assign(local.parameters.size(), Placement::Split(0));
   sharding.parameter_gradients = sharding.parameters;
   sharding.output = sharding.output_gradient = Placement::Split(1);
-  LayInner(local, Placement::Split(1), sharding);
+  SetInnerPlacements(local, Placement::Split(1), sharding);
   if (groups % axis_size == 0) {
     sharding.inputs = sharding.input_gradients = {Placement::Split(1)};
   } else {
@@ -96,7 +96,7 @@ absl::StatusOr<Sharding> Shard(const Conv2d&, const LayerShapes& local, Strategy
       if (groups == 1) return ProductByColumns(local, axis_size, "output channels");
       return NotLegal("Conv2d", strategy, absl::StrFormat("it has %d groups; expected strategy group", groups));
     case Strategy::kGroup:
-      if (groups > 1) return GroupSharding(local, axis_size, groups);
+      if (groups > 1) return ConvByGroups(local, axis_size, groups);
       return NotLegal("Conv2d", strategy, "it has one group; expected strategy column");
     case Strategy::kRow:
       if (groups == 1) return ProductByRows(local, axis_size, "input channels");

@@ -14,8 +14,8 @@
 //            filters, all of x, and a partial dx; row: C/M channels of x and of each filter, and a partial y. Of several,
 //            group: where M divides the groups, each position holds its own; where M is a multiple of them, the positions
 //            of a group share its channels of x.
-// Errors     InvalidArgument where the input is not [C,H,W], K is below 1, groups do not divide C and K, or the window does
-//            not fit into the padded image.
+// Errors     InvalidArgument where the input is not [C,H,W], K is below 1, groups do not divide C and K, the window does not
+//            fit into the padded image, or R, S, stride or pad is above 2^20.
 // Numerics   products and sums as the backend's kernels make them, in f32 at least; by Winograd's algorithm, where it is
 //            asked for, with relative errors of 10⁻⁶ instead of 10⁻⁷.
 // Source     Krizhevsky et al. 2012, section 3.5, for two groups; Krizhevsky 2014, arXiv:1404.5997, for batch and column.

@@ -34,9 +34,11 @@ struct Operand {
 // hundred thousand tasks are added. (What multiplies weights is bounded by partition::LargestBatch.)
 inline int64_t CountedFlops(double flops) { return static_cast<int64_t>(std::min(flops, 0x1p46)); }
 
+inline int64_t Elements(const Operand& x) { return program::ElementCount(x.shape); }
+
 struct EmittedOp {
   program::Op op;
-  absl::InlinedVector<program::BufferUse, 4> uses;  // in the operand order that op.h gives
+  absl::InlinedVector<program::BufferUse, 4> uses;  // in the operand order that program/op_table.h gives
   int64_t flops = 0;
 };
 

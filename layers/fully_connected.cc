@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "layers/product.h"
 
 namespace colonnade::layers {

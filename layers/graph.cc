@@ -14,7 +14,7 @@
 #include "base/utf8.h"
 #include "layers/product.h"
 #include "layers/traits.h"
-#include "program/formulas/stream_id.h"
+#include "program/stream_id.h"
 
 namespace colonnade::layers {
 namespace {
@@ -37,29 +37,36 @@ std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>
 }
 
 // The most elements of one tensor: far above what any machine holds, and far below where products of sizes overflow.
-constexpr int64_t kMostElements = int64_t{1} << 36;
-constexpr double kMostFlops = 1e15;  // of one layer and one sample
+constexpr int64_t kMostTensorElements = int64_t{1} << 36;
+constexpr double kMostFlops = 1e15;   // of one layer and one sample
+constexpr size_t kMostInputs = 1000;  // of one layer
 
-bool Fits(const program::Shape& shape) {
+bool HasTooManyElements(const program::Shape& shape) {
   int64_t count = 1;
   for (int64_t extent : shape) {
-    if (extent > kMostElements / std::max<int64_t>(count, 1)) return false;
+    if (extent > kMostTensorElements / std::max<int64_t>(count, 1)) return true;
     count *= extent;
   }
-  return true;
+  return false;
 }
 
 // `what`: "an output", or the name of a parameter.
 absl::Status CheckSize(absl::string_view what, const program::Shape& shape) {
-  if (Fits(shape)) return absl::OkStatus();
+  if (!HasTooManyElements(shape)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("expected at most %d elements, found %s %s", kMostElements, what, program::ToString(shape)));
+      absl::StrFormat("expected at most %d elements, found %s %s", kMostTensorElements, what, program::ToString(shape)));
 }
 
-// The parameters of a layer, and what it multiplies them by.
+// Checks the parameters of a layer, and what it multiplies them by.
 absl::Status CheckParameters(const Layer& layer, const program::Shape& output,
                              const std::vector<ParameterSpec>& parameters) {
-  for (const ParameterSpec& parameter : parameters) RETURN_IF_ERROR(CheckSize(parameter.name, parameter.shape));
+  for (const ParameterSpec& parameter : parameters) {
+    RETURN_IF_ERROR(CheckSize(parameter.name, parameter.shape));
+    const double initial = parameter.initializer.value;
+    if (program::FitsF32(initial)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected an initial value of %s that f32 holds, found %g", parameter.name, initial));
+  }
   if (!MultipliesWeights(layer)) return absl::OkStatus();
   const program::Shape& weight = parameters[0].shape;
   const double flops = 2.0 * static_cast<double>(program::ElementCount(weight)) *
@@ -183,6 +190,9 @@ absl::StatusOr<LayerNode> GraphBuilder::MakeNode(const std::string& name, Layer 
   RETURN_IF_ERROR(CheckName(name));
   if (IsInput(layer) && !graph_.nodes.empty()) {
     return absl::InvalidArgumentError("expected one Input, found a second");
+  }
+  if (inputs.size() > kMostInputs) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected at most %d inputs, found %d", kMostInputs, inputs.size()));
   }
   ASSIGN_OR_RETURN(const std::vector<program::Shape> shapes, SampleShapesOf(inputs));
   ASSIGN_OR_RETURN(program::Shape output, OutputSampleShape(layer, shapes));

@@ -51,7 +51,7 @@ struct LayerGraph {
   // Returns the shape of a node's output for a batch of n.
   program::Shape OutputShape(LayerId id, int64_t n) const;
   std::vector<program::Shape> InputShapes(LayerId id, int64_t n) const;
-  // Returns all extents of a node, but those of its inner tensors, on one device that holds a batch of n.
+  // Returns the whole extents of a node for a batch of n, but those of its state and inner tensors, which its stages name.
   LayerShapes Shapes(LayerId id, int64_t n) const;
   int64_t ParameterCount() const;                                           // values
   int64_t ForwardFlops(int64_t n) const;                                    // of all nodes

@@ -43,7 +43,7 @@ using Layer = std::variant<Input, Conv2d, FullyConnected, Concat, Relu, Gelu, Ma
 template <class L>
 concept LayerType = std::equality_comparable<L> &&
     requires(L& attributes, const L& layer, absl::Span<const program::Shape> inputs, const LayerShapes& local,
-             Strategy strategy, int64_t axis_size, const StageOptions& options) {
+             const LayerShapes& whole, Strategy strategy, int64_t axis_size, const StageOptions& options) {
   // Returns the name of the type: "Conv2d".
   { TypeName(layer) } -> std::same_as<const char*>;
   // Returns the attributes, in the order of the struct, but what follows from the layer's name. They point into the layer.
@@ -56,7 +56,7 @@ concept LayerType = std::equality_comparable<L> &&
   // Returns InvalidArgument with expected, found and the nearest sizes that work, where this is not legal.
   { Shard(layer, local, strategy, axis_size) } -> std::same_as<absl::StatusOr<Sharding>>;
   // Returns what it computes, from its shapes before any axis cuts them.
-  { Stages(layer, local, options) } -> std::same_as<LayerStages>;
+  { Stages(layer, whole, options) } -> std::same_as<LayerStages>;
 };
 
 template <class Variant>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {
@@ -11,9 +11,7 @@ namespace {
 using program::Pass;
 using Ops = std::vector<EmittedOp>;
 
-const Slot kWeight = Parameter(0), kBias = Parameter(1), kMoments = Inner();
-
-int64_t Elements(const Operand& x) { return program::ElementCount(x.shape); }
+const Slot kMoments = Inner();
 
 Stage Normalise(const LayerNorm& layer) {
   Stage stage{.pass = Pass::kForward, .reads = {X(), kWeight, kBias}, .writes = {Y(), kMoments}, .reads_masters = true};

@@ -1,11 +1,10 @@
 #include "layers/lrn.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {
@@ -23,7 +22,7 @@ int64_t Flops(const Lrn& layer, const program::Shape& y, int64_t groups, double 
   return CountedFlops(times * static_cast<double>(program::ElementCount(y)) * (2.0 * static_cast<double>(window) + 10));
 }
 
-absl::StatusOr<Sharding> GroupSharding(const LayerShapes& local, int64_t axis_size, int64_t groups) {
+absl::StatusOr<Sharding> LrnByGroups(const LayerShapes& local, int64_t axis_size, int64_t groups) {
   if (groups <= 1) return NotLegal("Lrn", Strategy::kGroup, "it has one block of channels; expected replicate or batch");
   RETURN_IF_ERROR(CheckGroupsFit("Lrn", groups, axis_size));
   if (groups % axis_size == 0) return ChannelwiseSharding(local, axis_size);
@@ -51,10 +50,11 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<co
         absl::StrFormat("expected groups that divide %d channels and an odd size, found groups %d, size %d", inputs[0][0],
                         layer.groups, layer.size));
   }
-  if (!(layer.alpha >= 0) || !(layer.beta >= 0) || !(layer.k > 0) || !std::isfinite(layer.alpha + layer.beta + layer.k)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected finite numbers, alpha and beta of at least 0 and k above 0, found alpha %g, beta %g, k %g",
-                        layer.alpha, layer.beta, layer.k));
+  const bool fit = program::FitsF32(layer.alpha) && program::FitsF32(layer.beta) && program::FitsF32(layer.k);
+  if (!fit || layer.alpha < 0 || layer.beta < 0 || layer.k <= 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "expected numbers that f32 holds, alpha and beta of at least 0 and k above 0, found alpha %g, beta %g, k %g",
+        layer.alpha, layer.beta, layer.k));
   }
   return inputs[0];
 }
@@ -68,7 +68,7 @@ absl::StatusOr<Sharding> Shard(const Lrn& layer, const LayerShapes& local, Strat
     case Strategy::kBatch:
       return BatchSharding(local, axis_size);
     case Strategy::kGroup:
-      return GroupSharding(local, axis_size, LocalGroups(layer, local.inputs[0][1], local.global_inputs[0][1]));
+      return LrnByGroups(local, axis_size, LocalGroups(layer, local.inputs[0][1], local.global_inputs[0][1]));
     case Strategy::kColumn:
     case Strategy::kRow:
       break;

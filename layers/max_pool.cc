@@ -1,13 +1,13 @@
 #include "layers/max_pool.h"
 
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "layers/window.h"
 
 namespace colonnade::layers {
 namespace {
 
-constexpr int64_t kLargestKernel = 15;  // a place in the window is noted in one byte
+constexpr int64_t kLargestKernel = 15;  // a byte notes a place in the window, and kernels keep 255 for none
 
 Pooling PoolingOf(const MaxPool& layer) { return {layer.kernel, layer.kernel, layer.stride, layer.pad, layer.ceil_mode}; }
 

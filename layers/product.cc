@@ -1,17 +1,16 @@
 #include "layers/product.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 namespace {
 
 using program::Pass;
 
-const Slot kWeight = Parameter(0), kBias = Parameter(1), kSum = Inner(0);
+const Slot kSum = Inner(0);
 
 Stage Multiply(const Product& product, bool bias, Slot to) {
   Stage stage{
@@ -80,9 +79,8 @@ int64_t ProductFlops(const program::Shape& w, const program::Shape& y) {
 }
 
 LayerStages ProductStages(const Product& product, const LayerShapes& whole, const StageOptions& options) {
-  const bool rows =
-      std::find(options.strategies.begin(), options.strategies.end(), Strategy::kRow) != options.strategies.end();
-  const bool bias = product.has_bias, apart = bias && rows;
+  // What is added to the whole sum is no part of a summand.
+  const bool bias = product.has_bias, apart = bias && options.makes_partial_sum;
   LayerStages stages;
   if (apart) {
     stages.inner = {{.name = "z", .shape = whole.output, .in_master_type = true}};
@@ -105,7 +103,7 @@ absl::StatusOr<Sharding> ProductByColumns(const LayerShapes& local, int64_t axis
   sharding.parameter_gradients = sharding.parameters;
   sharding.output = sharding.output_gradient = Placement::Split(1);
   sharding.input_gradients = {Placement::Partial()};
-  LayInner(local, Placement::Split(1), sharding);
+  SetInnerPlacements(local, Placement::Split(1), sharding);
   return sharding;
 }
 

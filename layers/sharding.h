@@ -70,13 +70,14 @@ struct Sharding {
   std::vector<InnerPlacement> inner;
 };
 
-// Local extents of a layer's tensors on a device, after the axes before the one in question have cut them.
+// Extents of all tensors of a layer, with the batch: whole ones, or those that a device is left with where some axes have
+// cut them.
 struct LayerShapes {
   std::vector<program::Shape> inputs;  // for a loss, labels and their count stand behind them
   std::vector<program::Shape> parameters;
   std::vector<program::Shape> state, inner;
   program::Shape output;                      // for a loss: of the metrics
-  std::vector<program::Shape> global_inputs;  // extents before any axis cut them
+  std::vector<program::Shape> global_inputs;  // the whole ones
   // For a layer that keeps the channels of a concatenation: how many channels come from each input of that concatenation.
   std::vector<int64_t> sections;
 };

@@ -1,9 +1,7 @@
 #include "layers/softmax_cross_entropy.h"
 
-#include <cmath>
-
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 namespace colonnade::layers {
 
@@ -14,8 +12,8 @@ std::vector<Field> Fields(SoftmaxCrossEntropy& loss) {
 }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const SoftmaxCrossEntropy& loss, absl::Span<const program::Shape> inputs) {
-  if (!(loss.weight > 0 && std::isfinite(loss.weight))) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected a finite weight above 0, found %g", loss.weight));
+  if (!(loss.weight > 0 && program::FitsF32(loss.weight))) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected a weight above 0 that f32 holds, found %g", loss.weight));
   }
   if (!(loss.label_smoothing >= 0 && loss.label_smoothing < 1)) {
     return absl::InvalidArgumentError(absl::StrFormat("expected label smoothing in [0, 1), found %g", loss.label_smoothing));

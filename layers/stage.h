@@ -6,6 +6,7 @@
 #ifndef COLONNADE_LAYERS_STAGE_H_
 #define COLONNADE_LAYERS_STAGE_H_
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/types/span.h"
 #include "layers/emit.h"
 #include "layers/sharding.h"
 #include "program/formulas/activation.h"
@@ -25,6 +25,7 @@ namespace colonnade::layers {
 // A tensor of a layer, by what it is to the layer.
 struct Slot {
   enum class Kind { kInput, kParameter, kState, kInner, kOutput };
+  static constexpr int kKinds = 5;
   Kind kind = Kind::kInput;
   int index = 0;
   bool gradient = false;
@@ -34,6 +35,8 @@ struct Slot {
 // inputs.
 constexpr Slot X(int k = 0) { return {Slot::Kind::kInput, k}; }
 constexpr Slot Parameter(int p) { return {Slot::Kind::kParameter, p}; }
+// The parameters of every layer that has these.
+inline constexpr Slot kWeight = Parameter(0), kBias = Parameter(1);
 constexpr Slot State(int s) { return {Slot::Kind::kState, s}; }
 constexpr Slot Inner(int v = 0) { return {Slot::Kind::kInner, v}; }
 constexpr Slot Y() { return {Slot::Kind::kOutput}; }  // for a loss: the metrics
@@ -52,9 +55,12 @@ struct InnerSpec {
 // An operand that a stage has, beside what it reads and writes by itself, where lowering fused it with other stages.
 enum class Fused {
   kAddend,  // read: added to Y before the epilogue
-  kMask,    // read: D(Y) counts as zero where it is not above zero
-  kMore,    // read: added to D(Y) before it is masked
-  kMasked,  // written: D(Y) as masked
+  // Where a ReLU, z = max(y, 0), follows, a stage of backward masks by itself what it reads (FuseMasks):
+  //   before   sum = dz + more;   dy = sum where z > 0, else 0;   the stage reads dy
+  //   after    the stage reads dz, z and more, and writes dy, for others, beside what it made before
+  kMaskSource,      // read: z
+  kGradientAddend,  // read: more, where a sum of two gradients was fused, too
+  kMaskedGradient,  // written: dy
 
   kWeight,        // read: of the product before, to be folded
   kBias,          // read: likewise; of a product, what it adds where it has no bias of its own
@@ -67,9 +73,9 @@ constexpr bool HasRows(Slot slot) { return slot.kind != Slot::Kind::kParameter &
 constexpr bool HasRows(Fused which) {
   switch (which) {
     case Fused::kAddend:
-    case Fused::kMask:
-    case Fused::kMore:
-    case Fused::kMasked:
+    case Fused::kMaskSource:
+    case Fused::kGradientAddend:
+    case Fused::kMaskedGradient:
       return true;
     case Fused::kWeight:
     case Fused::kBias:
@@ -87,7 +93,13 @@ class StageShard {
   bool has(Slot slot) const { return Find(slot) != nullptr; }
   // REQUIRES: has(slot).
   const Operand& operator[](Slot slot) const { return *Find(slot); }
-  void Put(Slot slot, Operand operand) { operands_.emplace_back(slot, std::move(operand)); }
+  // REQUIRES: !has(slot).
+  void Put(Slot slot, Operand operand) {
+    Places& places = places_[static_cast<int>(slot.kind)][slot.gradient ? 1 : 0];
+    if (static_cast<int>(places.size()) <= slot.index) places.resize(slot.index + 1, kNoPlace);
+    places[slot.index] = static_cast<int>(operands_.size());
+    operands_.push_back(std::move(operand));
+  }
   // Returns null if the stage has no such operand.
   const Operand* fused(Fused which) const {
     for (const auto& [of, operand] : fused_) {
@@ -106,13 +118,18 @@ class StageShard {
   std::optional<program::Activation> epilogue;
 
  private:
+  // By Slot::index: where the operand stands in `operands_`.
+  using Places = absl::InlinedVector<int, 2>;
+  static constexpr int kNoPlace = -1;
+
+  // Takes the same time however many inputs a layer has.
   const Operand* Find(Slot slot) const {
-    for (const auto& [of, operand] : operands_) {
-      if (of == slot) return &operand;
-    }
-    return nullptr;
+    const Places& places = places_[static_cast<int>(slot.kind)][slot.gradient ? 1 : 0];
+    if (slot.index >= static_cast<int>(places.size()) || places[slot.index] == kNoPlace) return nullptr;
+    return &operands_[places[slot.index]];
   }
-  absl::InlinedVector<std::pair<Slot, Operand>, 6> operands_;
+  absl::InlinedVector<Operand, 6> operands_;
+  std::array<std::array<Places, 2>, Slot::kKinds> places_;  // by Slot::kind, then those of values and of gradients
   absl::InlinedVector<std::pair<Fused, Operand>, 3> fused_;
 };
 
@@ -167,8 +184,8 @@ struct LayerStages {
 // What a layer's stages depend on beside its shapes.
 struct StageOptions {
   bool train = true;
-  int64_t micro_batches = 1;              // in a step; shapes are those of one
-  absl::Span<const Strategy> strategies;  // by axis
+  int64_t micro_batches = 1;       // in a step; shapes are those of one
+  bool makes_partial_sum = false;  // a product is split along what it sums over, so that a device makes a summand of it
 };
 
 }  // namespace colonnade::layers

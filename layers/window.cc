@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "program/formulas/rounding.h"
 
 namespace colonnade::layers {

@@ -1,7 +1,7 @@
 // AlexNet of 2014, one column. Source: Krizhevsky 2014, arXiv:1404.5997, section 5. Layers have torchvision's names, so that
 // its weights fit.
 
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 

@@ -4,7 +4,7 @@
 // summed over the window = 5·1e-4, beta = 0.75, k = 2), overlapping pooling, weights Gaussian of deviation 0.01, biases 1 in
 // the second, fourth and fifth convolution and the hidden fully connected layers.
 
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 namespace {

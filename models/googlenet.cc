@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 namespace {

@@ -1,7 +1,7 @@
 // LeNet-5. Source: LeCun, Bottou, Bengio, Haffner 1998, "Gradient-based learning applied to document recognition", section
 // II.B; with ReLU for tanh, max pooling for trained subsampling, and all of S2's maps read by C3.
 
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 

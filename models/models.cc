@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 namespace {
@@ -108,8 +109,12 @@ absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const Mode
         absl::StrFormat("width: expected a number above 0 and up to 64, found %g", options.width));
   }
   if (options.auxiliary_heads && !model->has_auxiliary_heads) {
+    std::vector<std::string> with_heads;
+    for (const ModelInfo& other : AllModels()) {
+      if (other.has_auxiliary_heads) with_heads.push_back(other.name);
+    }
     return absl::FailedPreconditionError(
-        absl::StrFormat("%s has no auxiliary heads; googlenet and googlenet_bn have", name));
+        absl::StrFormat("%s has no auxiliary heads; %s have", name, absl::StrJoin(with_heads, " and ")));
   }
   ModelOptions complete = options;
   if (complete.input_channels == 0) complete.input_channels = model->input_channels;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 namespace {
@@ -17,8 +17,7 @@ using layers::GraphBuilder;
 using layers::LayerId;
 
 // What all residual networks have.
-class Parts {
- public:
+struct Parts {
   Parts(const std::string& name, const ModelOptions& options) : net(name), options(options) {}
 
   LayerId Images() { return net.Input("images", {options.input_channels, options.input_size, options.input_size}); }

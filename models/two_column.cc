@@ -1,7 +1,7 @@
 // A small network in the manner of Krizhevsky et al. 2012, for 8x8 digits: conv2 and conv4 stay within their column, conv3
 // and the fully connected layers read both.
 
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 

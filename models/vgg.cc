@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/models.h"
+#include "models/zoo.h"
 
 namespace colonnade::models {
 namespace {

@@ -18,11 +18,17 @@ constexpr int64_t kMostForwardFlops = int64_t{1} << 60;  // backward takes twice
 
 }  // namespace
 
-absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch) {
+absl::Status ValidatePlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch, program::Mode mode,
+                          int64_t micro_batches) {
+  return ShardByPlan(plan, graph, global_batch, mode, micro_batches).status();
+}
+
+absl::StatusOr<GraphSharding> ShardByPlan(const Plan& plan, const layers::LayerGraph& graph, int64_t global_batch,
+                                          program::Mode mode, int64_t micro_batches) {
   RETURN_IF_ERROR(CheckPlanFields(plan));
   RETURN_IF_ERROR(CheckBatchSize(graph, global_batch));
   RETURN_IF_ERROR(CheckPlanLayers(plan, graph));
-  return ShardGraph(graph, plan, global_batch).status();
+  return ShardGraph(graph, plan, global_batch, mode, micro_batches);
 }
 
 absl::Status CheckPlanLayers(const Plan& plan, const layers::LayerGraph& graph) {
@@ -40,10 +46,10 @@ absl::Status CheckPlanLayers(const Plan& plan, const layers::LayerGraph& graph) 
 }
 
 int64_t LargestBatch(const layers::LayerGraph& graph) {
-  int64_t activations = 0;  // of one sample, as flops
-  for (const layers::LayerNode& node : graph.nodes) activations += program::ElementCount(node.sample_shape);
+  int64_t elements = 0;  // of all activations of one sample
+  for (const layers::LayerNode& node : graph.nodes) elements += program::ElementCount(node.sample_shape);
   const int64_t flops = std::max<int64_t>(graph.ForwardFlops(1), 1);
-  return std::min(program::kMostElements / std::max<int64_t>(activations, 1), kMostForwardFlops / flops);
+  return std::min(program::kMostElements / std::max<int64_t>(elements, 1), kMostForwardFlops / flops);
 }
 
 absl::Status CheckBatchSize(const layers::LayerGraph& graph, int64_t global_batch) {

@@ -44,6 +44,12 @@ constexpr LoweringPass kLoweringPasses[] = {
     {"order actions", OrderActions},
 };
 
+absl::Status CheckType(const LowerOptions& options) {
+  if (program::IsFloat(options.dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("element type of a Program: expected f32, bf16 or f64, found ", program::Name(options.dtype)));
+}
+
 absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& options) {
   if (!options.pixels.has_value()) return absl::OkStatus();
   for (const std::vector<double>& numbers : {options.pixels->scale, options.pixels->shift}) {
@@ -154,6 +160,7 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
                                         LoweringProgress& progress) {
   RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));
   RETURN_IF_ERROR(CheckMicroBatches(options));
+  RETURN_IF_ERROR(CheckType(options));
   RETURN_IF_ERROR(CheckPixels(graph, options));
   RETURN_IF_ERROR(CheckTrains(graph, options));
   RETURN_IF_ERROR(options.update.Check(graph));
@@ -161,15 +168,13 @@ absl::StatusOr<Lowering> LowerToActions(const layers::LayerGraph& graph, const P
   if (options.reads_averages && options.mode != program::Mode::kEval) {
     return absl::FailedPreconditionError("averages: expected evaluation, which alone reads them, found training");
   }
-  const int64_t samples = options.samples_at_once();
-  RETURN_IF_ERROR(CheckPlanFields(plan));
-  RETURN_IF_ERROR(CheckPlanLayers(plan, graph));
-  ASSIGN_OR_RETURN(GraphSharding sharding, ShardGraph(graph, plan, samples, options.mode, options.micro_batches));
+  ASSIGN_OR_RETURN(GraphSharding sharding,
+                   ShardByPlan(plan, graph, options.samples_at_once(), options.mode, options.micro_batches));
   Lowering lowering{.graph = graph,
                     .plan = plan,
                     .options = options,
                     .shardings = std::move(sharding.nodes),
-                    .parts = sharding.transfer_parts};
+                    .batch_parts = sharding.transfer_parts};
   for (const LoweringPass& pass : kLoweringPasses) {
     RETURN_IF_ERROR(pass.run(lowering));
     RETURN_IF_ERROR(CheckActions(lowering, pass.name));

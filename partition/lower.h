@@ -64,7 +64,8 @@ struct LowerOptions {
 absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // Returns the Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their
-// persistent buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check; FailedPrecondition where the
+// persistent buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check; InvalidArgument where the element
+// type is none of floating-point numbers; FailedPrecondition where the
 // network has nothing to train, the batch has not so many micro-batches, `pixels` has not a number for each channel, a
 // training is to read averages, or a layer to be shown is none that the step computes.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
@@ -76,7 +77,7 @@ using GroupClassifier = std::function<int(const std::vector<int>& devices)>;
 // Returns what planners and predictions simulate: the representative of each class of devices that do the same, with what it
 // does in the Program of Lower; not verified. With `classify_group` (engine::Simulator::GroupClassifier) devices are of one
 // class only where they, and the groups in which they meet, are. The cost does not grow with the number of devices, but for
-// a few lists of them.
+// the lists in which the result names them and a few more.
 absl::StatusOr<program::RepresentativeProgram> LowerRepresentatives(const layers::LayerGraph& graph, const Plan& plan,
                                                                     const LowerOptions& options,
                                                                     const GroupClassifier& classify_group = nullptr);

@@ -136,7 +136,7 @@ absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& opt
         absl::StrFormat("plan \"%s\": expected %s, found %d column%s on %d device%s; %s", name,
                         name == "model" ? "as many columns as devices" : "devices that its columns divide", columns,
                         columns == 1 ? "" : "s", devices, devices == 1 ? "" : "s",
-                        name == "model" ? "plan hybrid has several groups of columns" : "set --devices, or --columns"));
+                        name == "model" ? "plan hybrid has several groups of columns" : "use another number of either"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);
 }

@@ -23,14 +23,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "partition/lower.h"
 #include "partition/plan.h"
-#include "partition/planner/layer_cost.h"
 
 namespace colonnade::partition {
+
+// Seconds on some machine. All devices are alike.
+struct CostFunctions {
+  std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
+  // Returns the seconds of a collective between `members`, each with `bytes` of operand.
+  std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
+  // Of LowerOptions:
+  program::DType dtype = program::DType::kF32;
+  program::Mode mode = program::Mode::kTrain;
+  std::set<std::string> frozen_layers{};
+};
 
 struct Judgement {
   double step_sec = 0;
@@ -74,6 +86,16 @@ struct Candidate {
 // Searches, and returns all judged plans: those that fit, the fastest first, then those that do not fit, the smallest first;
 // never empty. Errors: those of the network, batch and judge; FailedPrecondition where not even one plan can be made.
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const layers::LayerGraph& graph, const PlannerOptions& options);
+
+// Returns a time that no plan beats: how far a search may still be from the best. It is that of the forward and backward
+// products with weights, one after the other, each split over the devices as well as it can be. All else is left out:
+// transfers, updates, and layers that others may take into their own kernels.
+double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost);
+
+// Returns by what strategies, by axis, a layer of the network may be spread over a mesh; of an axis of one position it is
+// only replicate.
+std::vector<std::vector<layers::Strategy>> LegalStrategies(const layers::LayerGraph& graph, layers::LayerId layer,
+                                                           const Mesh& mesh, int64_t global_batch);
 
 }  // namespace colonnade::partition
 

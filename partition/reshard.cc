@@ -27,8 +27,9 @@ bool Intersect(const std::set<int>& a, const std::set<int>& b) {
   return false;
 }
 
-// The table's direct entries.
+// The table's direct entries. Nothing becomes partial.
 std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
+  if (to.kind == Kind::kPartial) return std::nullopt;
   if (from.sections != to.sections && Intersect(CutDims(from), CutDims(to))) return std::nullopt;
   if (!from.sections.empty() && !to.sections.empty()) return std::nullopt;
   const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;
@@ -54,14 +55,17 @@ std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& t
   return std::nullopt;
 }
 
-// Appends the entries from `from` to `to` on one axis: directly, or through a placement that is nearer to whole.
+// Appends the entries from `from` to `to` on one axis: directly, or through a placement that is nearer to whole. None where
+// the table does not lead there.
 void AppendPath(int axis, Placement from, const Placement& to, std::vector<ReshardEntry>& path) {
+  if (to.kind == Kind::kPartial) return;
   while (from != to) {
     Placement next = to;
     std::optional<ReshardKind> kind = DirectEntry(from, to);
     if (!kind) {
       next = from.kind == Kind::kPartial ? Placement::Replicated(from.groups) : Placement::Replicated();
       kind = DirectEntry(from, next);
+      if (!kind) return;
     }
     path.push_back({axis, *kind, from, next});
     from = next;
@@ -120,7 +124,7 @@ std::optional<program::CollectiveKind> CollectiveOf(ReshardKind kind) {
   return std::nullopt;
 }
 
-std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to) {
+std::vector<ReshardEntry> ReshardPath(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to) {
   std::vector<ReshardEntry> path;
   const std::vector<bool> open = AxesToOpen(mesh, from, to);
   for (int a = mesh.axis_count() - 1; a >= 0; --a) {
@@ -136,10 +140,10 @@ std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, co
 
 int DimOf(const Placement& cut) { return cut.kind == Kind::kSplit ? cut.dim : 1; }
 
-const Placement& InSections(const ReshardEntry& entry) { return entry.from.sections.empty() ? entry.to : entry.from; }
+const Placement& SectionedSide(const ReshardEntry& entry) { return entry.from.sections.empty() ? entry.to : entry.from; }
 
 std::vector<program::Region> SectionsOf(const ReshardEntry& entry, const program::Shape& local) {
-  const Placement& cut = InSections(entry);
+  const Placement& cut = SectionedSide(entry);
   if (cut.sections.empty()) return {program::Region::Whole(local)};
   const int64_t parts = std::accumulate(cut.sections.begin(), cut.sections.end(), int64_t{0}) / local[cut.dim];
   std::vector<program::Region> boxes;

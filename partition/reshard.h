@@ -45,15 +45,16 @@ struct ReshardEntry {
   bool operator==(const ReshardEntry&) const = default;
 };
 
-// Returns the entries that lead from `from` to `to`, in order; empty if they are equal. Axes of size 1 need none. An axis
+// Returns the entries that lead from `from` to `to`, in order; empty if they are equal. Axes of size 1 need none. Where `to`
+// is partial on an axis, and `from` is not the same, they do not lead there, which InsertResharding refuses. An axis
 // that cuts within the parts of another is made whole first where the other changes along the same dimension.
-std::vector<ReshardEntry> PlanReshard(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
+std::vector<ReshardEntry> ReshardPath(const Mesh& mesh, TensorPlacement from, const TensorPlacement& to);
 
 // Returns the dimension that `cut` splits: that is `from` of an entry that gathers, `to` of one that scatters or slices.
 int DimOf(const layers::Placement& cut);
 
 // Returns the placement of an entry that has sections, if one has: never both.
-const layers::Placement& InSections(const ReshardEntry& entry);
+const layers::Placement& SectionedSide(const ReshardEntry& entry);
 
 // Returns the boxes that an entry moves one by one, of a local tensor of this shape before or after it: its sections, or all
 // of it.

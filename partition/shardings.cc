@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 #include "layers/traits.h"
 
 namespace colonnade::partition {
@@ -56,6 +56,14 @@ void Append(const layers::Sharding& on_axis, NodeSharding& all) {
   }
   all.output.push_back(on_axis.output);
   all.output_gradient.push_back(on_axis.output_gradient);
+}
+
+// Whether a layer is split by `strategy` over an axis that has several positions.
+bool SplitsOver(const Mesh& mesh, absl::Span<const Strategy> strategies, Strategy strategy) {
+  for (int a = 0; a < mesh.axis_count(); ++a) {
+    if (strategies[a] == strategy && mesh.axes[a].size > 1) return true;
+  }
+  return false;
 }
 
 absl::Status CheckBatchSplits(const Mesh& mesh, absl::Span<const Strategy> strategies, int64_t global_batch) {
@@ -120,10 +128,6 @@ const Shape& ShapeOf(const layers::LayerShapes& whole, Slot slot) {
   return whole.output;
 }
 
-std::vector<bool> NodesThatRun(const layers::LayerGraph& graph, program::Mode mode) {
-  return mode == program::Mode::kTrain ? std::vector<bool>(graph.nodes.size(), true) : graph.ReachesLast();
-}
-
 WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(Slot)> is_wanted) {
   WantedStages wanted{.runs = std::vector<bool>(stages.stages.size())};
   for (const layers::InnerSpec& inner : stages.inner) wanted.inner.push_back(inner.required);
@@ -173,6 +177,17 @@ absl::Status CheckGroupsOfSamples(int64_t group, int64_t global_batch) {
                       (global_batch / group + 1) * group));
 }
 
+// A layer that normalises over the whole batch would have to wait for all of its micro-batches.
+absl::Status CheckMicroBatchesHoldGroups(const LayerNode& node, program::Mode mode, int64_t micro_batches) {
+  const layers::LayerTraits traits = layers::TraitsOf(node.layer);
+  const bool needs_all = mode == program::Mode::kTrain && traits.normalises_samples && traits.samples_per_group == 0;
+  if (micro_batches == 1 || !needs_all) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("expected groups of samples that a micro-batch holds, found one of the whole batch, which is in %d "
+                      "micro-batches; set samples_per_group",
+                      micro_batches));
+}
+
 // Cuts `local`, what a position holds of a layer's tensors, along one axis more.
 void CutAll(const layers::Sharding& on_axis, int64_t size, layers::LayerShapes& local) {
   if (!local.sections.empty()) CutSections(on_axis.inputs[0], size, local.sections);
@@ -207,15 +222,12 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
   const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
   if (const absl::Status groups = CheckGroupsOfSamples(group, global_batch); !groups.ok()) return InLayer(node, groups);
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};
-  all.stages =
-      layers::Stages(node.layer, all.whole,
-                     {.train = mode == program::Mode::kTrain, .micro_batches = micro_batches, .strategies = strategies});
-  if (micro_batches > 1 && group == 0 && !all.stages.state.empty()) {
-    return InLayer(node,
-                   absl::FailedPreconditionError(absl::StrFormat(
-                       "expected groups of samples that a micro-batch holds, found one of the whole batch, which is in "
-                       "%d micro-batches; normalise over ghost batches (--batch-norm=ghost:N)",
-                       micro_batches)));
+  all.stages = layers::Stages(node.layer, all.whole,
+                              {.train = mode == program::Mode::kTrain,
+                               .micro_batches = micro_batches,
+                               .makes_partial_sum = SplitsOver(mesh, strategies, Strategy::kRow)});
+  if (const absl::Status micro = CheckMicroBatchesHoldGroups(node, mode, micro_batches); !micro.ok()) {
+    return InLayer(node, micro);
   }
   for (const layers::ParameterSpec& state : all.stages.state) all.whole.state.push_back(state.shape);
   for (const layers::InnerSpec& inner : all.stages.inner) all.whole.inner.push_back(inner.shape);

@@ -32,9 +32,6 @@ const TensorPlacement& Needed(const NodeSharding& sharding, layers::Slot slot);
 // Returns the global extents of a slot.
 const program::Shape& ShapeOf(const layers::LayerShapes& whole, layers::Slot slot);
 
-// Returns by node whether anything of it runs: evaluation leaves auxiliary losses out, and what is there for them alone.
-std::vector<bool> NodesThatRun(const layers::LayerGraph& graph, program::Mode mode);
-
 // Which stages of a layer run, and which inner tensors they read or a layer always makes.
 struct WantedStages {
   std::vector<bool> runs, inner;

@@ -27,9 +27,6 @@ bool ShareElements(const Location& a, const Location& b);
 // Whether `outer` certainly holds every element of `inner`.
 bool Covers(const Program& program, const Location& outer, const Location& inner);
 
-inline bool Reads(Access access) { return access != Access::kWrite; }
-inline bool Writes(Access access) { return access != Access::kRead; }
-
 }  // namespace colonnade::program
 
 #endif  // COLONNADE_PROGRAM_LOCATION_H_

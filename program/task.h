@@ -17,6 +17,8 @@
 namespace colonnade::program {
 
 enum class Access { kRead, kWrite, kAccumulate };  // kAccumulate reads and writes
+inline bool Reads(Access access) { return access != Access::kWrite; }
+inline bool Writes(Access access) { return access != Access::kRead; }
 
 // A box, in the logical coordinates of `buffer`, that a task touches. For a bucket the coordinates are its parts.
 struct BufferUse {

@@ -19,8 +19,8 @@ int64_t BytesOf(const Program& program, const BufferUse& use) {
 Work WorkOf(const Op& op, absl::Span<const BufferUse> uses, int64_t flops, absl::FunctionRef<int64_t(size_t use)> bytes_of) {
   Work work{.flops = flops};
   for (size_t k = 0; k < uses.size(); ++k) {
-    if (uses[k].access != Access::kWrite) work.bytes_read += bytes_of(k);
-    if (uses[k].access != Access::kRead) work.bytes_written += bytes_of(k);
+    if (Reads(uses[k].access)) work.bytes_read += bytes_of(k);
+    if (Writes(uses[k].access)) work.bytes_written += bytes_of(k);
   }
   if (std::holds_alternative<Load>(op)) work.bytes_read = work.bytes_written;
   if (std::holds_alternative<Store>(op)) work.bytes_written = work.bytes_read;

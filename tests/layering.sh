@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Reads every #include "folder/…" and compares it with the table of who may include whom (docs/architecture.md). Outside
-# layers/ and models/ no type of layer is named: what the others need of a layer, its stages and traits say.
+# Reads every #include "folder/…" and compares it with the table of who may include whom, and with that of doors
+# (docs/architecture.md). Outside layers/ and models/ no type of layer is named: what the others need of a layer, its stages
+# and traits say.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A may=(
@@ -52,10 +53,29 @@ for folder in "${!may_in_cli[@]}"; do
     fi
   done < <(grep -rnE '^[[:space:]]*#include "cli/' "cli/$folder" --include='*.h' --include='*.cc')
 done
+# By folder behind a door: its headers that others may include all the same.
+declare -A doors=(
+  [program/text]=""
+  [program/verify]=""
+  [partition/lowering]=""
+  [partition/planner]=""
+  [engine/simulator]="cost_model.h routes.h"
+)
+for folder in "${!doors[@]}"; do
+  [ -d "$folder" ] || { echo "$folder: expected a folder behind a door, found none"; wrong=1; }
+  while IFS=: read -r file line text; do
+    [[ "$file" == "${folder%%/*}/"* ]] && continue
+    header=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
+    [[ " ${doors[$folder]} " == *" ${header#"$folder"/} "* ]] && continue
+    echo "$file:$line: expected the door $folder.h, found \"$header\", which is behind it"
+    wrong=1
+  done < <(grep -rnE "^[[:space:]]*#include \"$folder/" program layers partition engine cpu cuda data models tools cli bench \
+    --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+done
 types=$(tr '\n' ' ' <layers/layer.h | sed -E 's/.*using Layer = std::variant<([^>]*)>.*/\1/' | tr -s ', ' '|')
 while IFS= read -r found; do
   echo "$found: names a type of layer"
   wrong=1
 done < <(grep -rnE "\blayers::($types)\b" partition engine cpu cuda data tools cli --include='*.h' --include='*.cc')
-[ $wrong -eq 0 ] && echo "every include keeps to the table, and no type of layer is named outside"
+[ $wrong -eq 0 ] && echo "every include keeps to the tables, and no type of layer is named outside"
 exit $wrong

@@ -14,7 +14,6 @@
 #include "cpu/about.h"
 #include "engine/simulator/cost_model.h"
 #include "engine/simulator/routes.h"
-#include "partition/planner/bound.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
 

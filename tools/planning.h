@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const SearchOptions& search = {});
 
 // Returns the seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
-// (partition/planner/bound.h).
+// (partition/planner.h).
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices);
 

@@ -33,8 +33,8 @@ struct ShownPrediction {
   std::optional<tools::Interval> interval;  // of the step, in seconds
 };
 
-std::string Milliseconds(double ms) { return absl::StrFormat("%.2f ms", ms); }
-std::string Megabytes(double bytes) { return tools::Bytes(static_cast<int64_t>(bytes)); }
+std::string MillisecondsText(double ms) { return absl::StrFormat("%.2f ms", ms); }
+std::string MegabytesText(double bytes) { return tools::Bytes(static_cast<int64_t>(bytes)); }
 std::string Signed(double part) { return absl::StrFormat("%+.1f %%", 100 * part); }
 
 std::string TitleOf(const Session& session) {
@@ -104,7 +104,7 @@ ReportSection MemorySection(const program::Program& program, const ShownPredicti
       absl::StrAppend(&section.text, " The prediction adds what layouts and workspaces of the CPU backend take.");
     }
     absl::StrAppend(&section.text, " A device of ", predicted->machine.Title(), " has ",
-                    Megabytes(predicted->machine.memory_bytes.value), ".");
+                    MegabytesText(predicted->machine.memory_bytes.value), ".");
   }
   if (!held.empty()) absl::StrAppend(&section.text, " Held is what the backend took for training and tests together.");
   const double limit =
@@ -127,7 +127,7 @@ tools::ReportTable DevicesTable(const ShownPrediction& predicted) {
     std::vector<std::string> row = {absl::StrCat(d)};
     for (absl::Duration part :
          {devices[d].compute, devices[d].exposed_communication, devices[d].input_wait, devices[d].idle}) {
-      row.push_back(Milliseconds(Ms(part)));
+      row.push_back(MillisecondsText(Ms(part)));
     }
     row.push_back(tools::Bytes(devices[d].sent_bytes));
     table.rows.push_back(std::move(row));
@@ -195,7 +195,7 @@ ReportSection ComparisonSection(const PlanFlags& flags, const absl::StatusOr<Sho
     }
   };
   const auto images = [](double rate) { return absl::StrFormat("%.0f", rate); };
-  row("step (measured: median)", step, median, Milliseconds);
+  row("step (measured: median)", step, median, MillisecondsText);
   row("images/s", step > 0 ? static_cast<double>(flags.batch) / step * 1e3 : 0, results.images_per_s(flags.batch), images);
   if (!predicted.ok()) section.text = std::string(predicted.status().message());
   if (predicted.ok() || !measured.empty()) {
@@ -212,8 +212,8 @@ std::vector<tools::ReportFact> TrainHeadlines(const PlanFlags& flags, const absl
   if (!report.losses.empty()) {
     facts.push_back({"loss", absl::StrFormat("%.4f → %.4f", report.losses.front(), report.losses.back())});
     facts.push_back({"images/s", absl::StrFormat("%.0f", results.images_per_s(flags.batch))});
-    facts.push_back({"step, median", Milliseconds(Ms(report.MedianStep()))});
-    if (predicted.ok()) facts.push_back({"step, predicted", Milliseconds(Ms(predicted->simulation.step))});
+    facts.push_back({"step, median", MillisecondsText(Ms(report.MedianStep()))});
+    if (predicted.ok()) facts.push_back({"step, predicted", MillisecondsText(Ms(predicted->simulation.step))});
   }
   if (results.test.count > 0) facts.push_back({"test top-1", absl::StrFormat("%.2f %%", 100 * results.test.top1())});
   return facts;
@@ -247,7 +247,7 @@ tools::ReportFigure StepFigure(const std::string& caption, const std::vector<too
                                          {"exposed communication", tools::SeriesPaint(4)},
                                          {"waiting for input", tools::SeriesPaint(3)},
                                          {"idle", tools::Paint::kNeutral}},
-                                        bars, Milliseconds)};
+                                        bars, MillisecondsText)};
 }
 
 tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<tools::StackedBar>& bars, double limit) {
@@ -256,7 +256,7 @@ tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<t
                                          {"gradients", tools::SeriesPaint(1)},
                                          {"optimiser", tools::SeriesPaint(2)},
                                          {"activations", tools::SeriesPaint(5)}},
-                                        bars, Megabytes, limit)};
+                                        bars, MegabytesText, limit)};
 }
 
 absl::Status WriteReport(const Flags& flags, const std::string& command, const engine::Machine* profile,
@@ -276,7 +276,7 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
   ShownPrediction predicted{p.machine, p.simulation, std::nullopt};
   if (p.drawn.has_value()) predicted.interval = p.drawn->Of(0);
   tools::Report report{.title = TitleOf(p.session)};
-  report.headlines = {{"step, predicted", Milliseconds(Ms(p.simulation.step))},
+  report.headlines = {{"step, predicted", MillisecondsText(Ms(p.simulation.step))},
                       {"images/s", absl::StrFormat("%.0f", ImagesPerSecond(p))},
                       {"machine", p.machine.Title()}};
   if (predicted.interval.has_value()) report.headlines.push_back({"90 % of draws", IntervalText(predicted)});

@@ -86,9 +86,14 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
   return partition::NamedPlan(name, graph, {});  // which names there are
 }
 
-// A plan splits a micro-batch, of which messages about the batch know nothing but its size.
+// A plan splits a micro-batch, of which messages about the batch know nothing but its size; and what a network file says is
+// a flag for one of the zoo.
 absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
-  if (status.ok() || flags.accumulate == 1 || !absl::StrContains(status.message(), "global batch")) return status;
+  if (status.ok() || flags.accumulate == 1) return status;
+  if (absl::StrContains(status.message(), "set samples_per_group") && !tools::IsNetworkFile(flags.model)) {
+    return absl::Status(status.code(), absl::StrCat(status.message(), " (--batch-norm=ghost:N)"));
+  }
+  if (!absl::StrContains(status.message(), "global batch")) return status;
   return absl::Status(status.code(), absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d",
                                                      status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
 }
@@ -183,7 +188,8 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
               : PlanOf(flags, session.graph);
   if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
   session.plan = *std::move(plan);
-  RETURN_IF_ERROR(NoteMicroBatches(flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags))));
+  RETURN_IF_ERROR(NoteMicroBatches(
+      flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags), mode, flags.accumulate)));
   const int64_t columns = ColumnsOf(session.plan.mesh);
   if (flags.columns != 0 && flags.columns != columns) {
     return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",

@@ -53,11 +53,11 @@ class StagedKernel : public Kernel {
 
   absl::Status Run(int64_t step) override {
     for (const StagedOperand& staged : stages_) {
-      if (staged.access != program::Access::kWrite) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/false));
+      if (program::Reads(staged.access)) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/false));
     }
     RETURN_IF_ERROR(dense_->Run(step));
     for (const StagedOperand& staged : stages_) {
-      if (staged.access != program::Access::kRead) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/true));
+      if (program::Writes(staged.access)) RETURN_IF_ERROR(Move(staged, step, /*backwards=*/true));
     }
     return absl::OkStatus();
   }

@@ -17,7 +17,7 @@ Announcer::Announcer(absl::Span<const Operand> operands, absl::Span<char* const>
     const View& view = operands[use].view;
     const View box = view.kind == View::Kind::kOpaque ? Flat(view) : view;
     const int64_t size = program::SizeInBytes(view.dtype);
-    const bool write = operands[use].access != program::Access::kRead;
+    const bool write = program::Writes(operands[use].access);
     const BoxPlan plan({box});
     plan.ForRows(0, plan.rows(), [&](const Row& row) {
       char* begin = data[use] + row.offset[0] * size;

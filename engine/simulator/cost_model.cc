@@ -17,22 +17,21 @@ namespace colonnade::engine {
 namespace {
 
 using program::Role;
-using program::Shape;
 using program::Task;
 
-double Extent(const Shape& shape, size_t dim) {
+double Extent(const program::Shape& shape, size_t dim) {
   return dim < shape.size() ? static_cast<double>(std::max<int64_t>(shape[dim], 1)) : 1.0;
 }
 
 // The side of a square of as many rows and columns.
-double Side(const Shape& shape) { return std::sqrt(Extent(shape, 2) * Extent(shape, 3)); }
+double Side(const program::Shape& shape) { return std::sqrt(Extent(shape, 2) * Extent(shape, 3)); }
 
 // Extents of a task's operands, by what they are to its op.
 class Operands {
  public:
   Operands(const Task& task, const program::Op& op) : task_(task), op_(op) {}
 
-  const Shape& operator[](program::Role role) const {
+  const program::Shape& operator[](program::Role role) const {
     return task_.uses[program::OperandOf(op_, task_.uses.size(), role)].region.size;
   }
 
@@ -50,14 +49,16 @@ int64_t GroupsOf(const program::Op& op) {
       op);
 }
 
-OpShape ConvShape(const Shape& x, const Shape& w, const Shape& y, int64_t groups) {
+OpShape ConvShape(const program::Shape& x, const program::Shape& w, const program::Shape& y, int64_t groups) {
   const double g = static_cast<double>(groups);
   return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0) / g, .r = Side(w), .p = Side(y), .groups = g};
 }
 
-OpShape MatrixShape(const Shape& x, const Shape& w) { return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0)}; }
+OpShape MatrixShape(const program::Shape& x, const program::Shape& w) {
+  return {.n = Extent(x, 0), .c = Extent(w, 1), .k = Extent(w, 0)};
+}
 
-OpShape ImageShape(const Shape& x) { return {.n = Extent(x, 0), .c = Extent(x, 1), .p = Side(x)}; }
+OpShape ImageShape(const program::Shape& x) { return {.n = Extent(x, 0), .c = Extent(x, 1), .p = Side(x)}; }
 
 double SquaredDistance(const OpShape& a, const OpShape& b, bool batch_counts) {
   const double ratios[] = {batch_counts ? a.n / b.n : 1.0, a.c / b.c, a.k / b.k, a.r / b.r, a.p / b.p, a.groups / b.groups};

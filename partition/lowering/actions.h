@@ -138,7 +138,7 @@ struct Action {
   std::vector<ActionOperand> inputs;
   std::vector<ValueId> outputs;
   program::Provenance provenance;
-  std::optional<int> part{};  // of the Lowering's parts of the batch; absent: all of it
+  std::optional<int> batch_part{};  // of the Lowering's batch_parts; absent: all of it
 };
 
 }  // namespace colonnade::partition

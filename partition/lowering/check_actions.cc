@@ -40,7 +40,8 @@ bool MayFollow(const BucketProgress& at, const BucketProgress& next, int parts) 
 class MadeParts {
  public:
   explicit MadeParts(const Lowering& lowering)
-      : all_(lowering.parts == 64 ? ~uint64_t{0} : (uint64_t{1} << lowering.parts) - 1), made_(lowering.values.size(), 0) {}
+      : all_(lowering.batch_parts == 64 ? ~uint64_t{0} : (uint64_t{1} << lowering.batch_parts) - 1),
+        made_(lowering.values.size(), 0) {}
   bool Has(ValueId value, std::optional<int> part) const { return (made_[value.value] & Mask(part)) == Mask(part); }
   // False if any of it was made before.
   bool Add(ValueId value, std::optional<int> part) {
@@ -82,13 +83,13 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
                                    " after it is updated"));
       }
       if (!operand.value.valid() || IsThereFromTheBeginning(lowering.value(operand.value))) continue;
-      if (made.Has(operand.value, action.part)) continue;
+      if (made.Has(operand.value, action.batch_part)) continue;
       return broken(absl::StrCat("layer ", action.provenance.layer, " reads ", lowering.value(operand.value).name,
                                  " before it is made"));
     }
     for (ValueId output : action.outputs) {
       if (!output.valid()) continue;
-      if (!made.Add(output, action.part)) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
+      if (!made.Add(output, action.batch_part)) return broken(absl::StrCat(lowering.value(output).name, " is made twice"));
     }
     const BucketProgress next = ProgressOf(action);
     if (next.bucket < 0) continue;

@@ -94,10 +94,6 @@ void RoundSums(Lowering& lowering) {
 // is rounded once a step.
 absl::Status ChoosePrecision(Lowering& lowering) {
   const program::DType dtype = lowering.options.dtype;
-  if (!program::IsFloat(dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("element type of a Program: expected f32, bf16 or f64, found ", program::Name(dtype)));
-  }
   const program::DType master = program::MasterType(dtype);
   if (master != dtype) {
     RoundParameters(lowering);

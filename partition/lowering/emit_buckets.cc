@@ -98,14 +98,12 @@ program::Uses UsesOfMember(const Emission& e, const BucketMove& move, int positi
 
 void EmitInGroup(Emission& e, const BucketMove& move, const Group& group, const program::Provenance& from) {
   const int64_t bytes = BytesMoved(e.lowering, move);
-  std::vector<Member> members(group.size());
-  for (size_t m = 0; m < group.size(); ++m) {
-    if (!e.builder.emits(group[m])) continue;
+  const auto member_of = [&](size_t m) -> Member {
     const bool is_root = m == 0;
-    members[m].uses = UsesOfMember(e, move, group[m], is_root);
-    members[m].work = WorkOfMember(move, bytes, static_cast<int64_t>(group.size()), is_root);
-  }
-  e.builder.AddCollective(group, {.kind = move.kind}, std::move(members), from);
+    return {.uses = UsesOfMember(e, move, group[m], is_root),
+            .work = WorkOfMember(move, bytes, static_cast<int64_t>(group.size()), is_root)};
+  };
+  e.builder.AddCollective(group, {.kind = move.kind}, member_of, from);
 }
 
 void EmitMove(Emission& e, const BucketMove& move, const program::Provenance& from) {

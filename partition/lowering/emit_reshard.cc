@@ -18,7 +18,7 @@ using program::Member;
 
 // Whether an entry moves sections of the samples.
 bool MovesSamples(const ReshardEntry& entry) {
-  const Placement& cut = InSections(entry);
+  const Placement& cut = SectionedSide(entry);
   return !cut.sections.empty() && cut.dim == 0;
 }
 
@@ -44,7 +44,7 @@ BufferUse SectionAt(const Emission& e, const Action& action, ValueId value, int 
                     size_t section, Access access) {
   const BufferId buffer = e.values.At(value, position);
   BufferUse use{buffer, SectionsOf(entry, e.builder.shape(buffer))[section], access};
-  if (!MovesSamples(entry)) CutToPart(e.lowering, action.part, use.region);
+  if (!MovesSamples(entry)) CutToPart(e.lowering, action.batch_part, use.region);
   return use;
 }
 
@@ -89,21 +89,20 @@ void EmitPair(Emission& e, const Action& action, const ReshardEntry& entry, size
 void EmitCollective(Emission& e, const Action& action, const ReshardEntry& entry, size_t section, const Group& group) {
   const Collective attributes = AttributesOf(entry);
   const bool in_place = attributes.kind == CollectiveKind::kAllReduce;
-  std::vector<Member> members(group.size());
-  for (size_t m = 0; m < group.size(); ++m) {
+  const auto member_of = [&](size_t m) {
     const int p = group[m];
-    if (!e.builder.emits(p)) continue;
     const BufferUse x = InputAt(e, action, p, entry, section, in_place ? Access::kAccumulate : Access::kRead);
     const BufferUse y = OutputAt(e, action, p, entry, section);
     const int64_t element = program::SizeInBytes(e.builder.buffer(x.buffer).dtype);
     const int64_t bytes = element * x.region.elements();
-    members[m] = {.uses = {x},
+    Member member{.uses = {x},
                   .work = {.bytes_read = bytes,
                            .bytes_written = element * y.region.elements(),
                            .bytes_sent = BytesSent(attributes.kind, bytes, static_cast<int64_t>(group.size()))}};
-    if (!in_place) members[m].uses.push_back(y);
-  }
-  e.builder.AddCollective(group, attributes, std::move(members), action.provenance);
+    if (!in_place) member.uses.push_back(y);
+    return member;
+  };
+  e.builder.AddCollective(group, attributes, member_of, action.provenance);
 }
 
 void EmitTransfers(Emission& e, const Action& action, const ReshardEntry& entry, size_t section) {
@@ -125,7 +124,7 @@ void Emit(Emission& e, const Action& action, const Reshard& reshard) {
   for (int p : e.builder.positions()) e.values.Make(action.outputs[0], p);
   const size_t sections = SectionsOf(entry, e.builder.shape(e.values.At(action.outputs[0], 0))).size();
   for (size_t section = 0; section < sections; ++section) {
-    if (MovesSamples(entry) && action.part.has_value() && static_cast<size_t>(*action.part) != section) continue;
+    if (MovesSamples(entry) && action.batch_part.has_value() && static_cast<size_t>(*action.batch_part) != section) continue;
     if (entry.kind == ReshardKind::kSlice) {
       EmitSlice(e, action, entry, section);
     } else {

@@ -37,7 +37,7 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
     shard.first_sample = run.micro_batch * (shard.batch / e.lowering.options.micro_batches);
     shard.epilogue = run.epilogue;
     const auto operand = [&](auto slot, ValueId value) {
-      return layers::HasRows(slot) ? e.values.RowsAt(value, p, action.part) : e.values.OperandAt(value, p);
+      return layers::HasRows(slot) ? e.values.RowsAt(value, p, action.batch_part) : e.values.OperandAt(value, p);
     };
     for (size_t k = 0; k < stage.reads.size(); ++k) {
       if (action.inputs[k].value.valid()) shard.Put(stage.reads[k], operand(stage.reads[k], action.inputs[k].value));
@@ -60,8 +60,8 @@ void Emit(Emission& e, const Action& action, const RunStage& run) {
 void Emit(Emission& e, const Action& action, const Round&) {
   e.values.MakeOutputs(action);
   for (int p : e.builder.positions()) {
-    const Operand master = e.values.RowsAt(action.inputs[0].value, p, action.part),
-                  rounded = e.values.RowsAt(action.outputs[0], p, action.part);
+    const Operand master = e.values.RowsAt(action.inputs[0].value, p, action.batch_part),
+                  rounded = e.values.RowsAt(action.outputs[0], p, action.batch_part);
     e.builder.AddCompute(p, {program::Copy{}, {layers::Read(master), layers::Write(rounded)}}, Lane::kCompute,
                          action.provenance);
   }

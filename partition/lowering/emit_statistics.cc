@@ -12,15 +12,13 @@ void EmitAllReduce(Emission& e, const std::function<Group(int)>& group_of, const
                    const program::Provenance& from) {
   constexpr auto kKind = program::CollectiveKind::kAllReduce;
   e.builder.ForGroups(group_of, [&](const Group& group) {
-    std::vector<program::Member> members(group.size());
-    for (size_t m = 0; m < group.size(); ++m) {
-      if (!e.builder.emits(group[m])) continue;
-      members[m] = {.uses = {e.builder.Accumulate(buffers[group[m]])},
-                    .work = {.bytes_read = bytes,
-                             .bytes_written = bytes,
-                             .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()))}};
-    }
-    e.builder.AddCollective(group, {.kind = kKind}, std::move(members), from);
+    const auto member_of = [&](size_t m) -> program::Member {
+      return {.uses = {e.builder.Accumulate(buffers[group[m]])},
+              .work = {.bytes_read = bytes,
+                       .bytes_written = bytes,
+                       .bytes_sent = BytesSent(kKind, bytes, static_cast<int64_t>(group.size()))}};
+    };
+    e.builder.AddCollective(group, {.kind = kKind}, member_of, from);
   });
 }
 

@@ -40,18 +40,20 @@ Factors FactorsOf(const Emission& e, int bucket, double (*of)(const Emission& e,
   return all_one ? Factors() : factors;
 }
 
-// Returns, by position, 1 for each member of which it is the first to update this part, so that norms count each element
-// once.
+// Returns, in the order of MeshBuilder::positions, 1 for each member of which the position is the first to update this part,
+// so that norms count each element once.
 std::vector<Factors> CountedBy(const Emission& e, int bucket) {
-  std::vector<Factors> counted(e.lowering.plan.mesh.device_count());
+  const std::vector<int>& positions = e.builder.positions();
+  std::vector<Factors> counted(positions.size());
   for (int index : e.lowering.buckets[bucket].parameters) {
     const ShardedParameter& parameter = e.lowering.parameters[index];
     std::set<std::tuple<program::Shape, program::Shape, program::Shape>> seen;
-    for (int p : e.builder.positions()) {
+    for (size_t k = 0; k < positions.size(); ++k) {
+      const int p = positions[k];
       const Region held = RegionOn(e.builder.mesh(), parameter.placement, parameter.spec.shape, p);
       const bool counts = Updates(e.lowering, bucket, p) &&
                           seen.emplace(UpdatedParts(e.lowering, bucket, p).offset, held.offset, held.size).second;
-      counted[p].push_back(counts ? 1 : 0);
+      counted[k].push_back(counts ? 1 : 0);
     }
   }
   return counted;
@@ -101,11 +103,12 @@ void Emit(Emission& e, const Action& action, const MeasureGradients& measure) {
   const BucketBuffers& bucket = e.buckets[measure.bucket];
   const GradientBucket& of = e.lowering.buckets[measure.bucket];
   const auto members = static_cast<int64_t>(of.parameters.size());
-  std::vector<Factors> counted = CountedBy(e, measure.bucket);
+  const std::vector<Factors> counted = CountedBy(e, measure.bucket);
   const bool of_weights = std::holds_alternative<program::Lars>(e.update().optimizer);
-  for (int p : e.builder.positions()) {
+  for (size_t k = 0; k < counted.size(); ++k) {
+    const int p = e.builder.positions()[k];
     const Region part = UpdatedParts(e.lowering, measure.bucket, p);
-    layers::EmittedOp op{.op = program::SquaredNorms{std::move(counted[p])},
+    layers::EmittedOp op{.op = program::SquaredNorms{counted[k]},
                          .uses = {{bucket.gradients[p], part, Access::kRead}},
                          .flops = 2 * UpdatedElements(e, measure.bucket) * (of_weights ? 2 : 1)};
     if (of_weights) op.uses.push_back({bucket.weights[p], part, Access::kRead});

@@ -28,7 +28,7 @@ struct Placer {
   void Place(Action& action, const SumGradients& sum) {
     const TensorPlacement needed = lowering.shardings[sum.node].output_gradient;
     std::vector<ActionOperand> operands;
-    for (const std::vector<ValueId>& alike : ThatLieAlike(action.inputs)) {
+    for (const std::vector<ValueId>& alike : GroupByPlacement(action.inputs)) {
       const TensorPlacement placement = lowering.value(alike[0]).placement;
       if (alike.size() == action.inputs.size() && IsSentOnTheWay(placement, needed)) return PlaceSum(action, placement);
       if (alike.size() == 1 || !IsSentOnTheWay(placement, needed)) {
@@ -78,7 +78,7 @@ struct Placer {
     }
   }
   // Groups the operands by placement, in the order of the first of each group.
-  std::vector<std::vector<ValueId>> ThatLieAlike(const std::vector<ActionOperand>& operands) const {
+  std::vector<std::vector<ValueId>> GroupByPlacement(const std::vector<ActionOperand>& operands) const {
     std::vector<std::vector<ValueId>> groups;
     for (const ActionOperand& operand : operands) {
       const TensorPlacement& placement = lowering.value(operand.value).placement;
@@ -93,7 +93,7 @@ struct Placer {
   // False for what is loaded as needed, and where each device takes a box of what it holds.
   bool IsSentOnTheWay(const TensorPlacement& from, const TensorPlacement& to) const {
     if (from.empty()) return false;
-    const std::vector<ReshardEntry> path = PlanReshard(lowering.plan.mesh, from, to);
+    const std::vector<ReshardEntry> path = ReshardPath(lowering.plan.mesh, from, to);
     return std::any_of(path.begin(), path.end(),
                        [](const ReshardEntry& entry) { return CollectiveOf(entry.kind).has_value(); });
   }

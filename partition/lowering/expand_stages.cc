@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "layers/traits.h"
 #include "partition/lowering/passes.h"
+#include "partition/step_contents.h"
 
 namespace colonnade::partition {
 namespace {
@@ -19,16 +19,18 @@ class Expander {
         graph_(lowering.graph),
         micro_batches_(static_cast<int>(lowering.options.micro_batches)),
         n_(lowering.options.samples_at_once()),
-        is_needed_(NodesThatRun(graph_, lowering.options.mode)),
+        contents_(graph_, lowering.options.mode, lowering.options.update.frozen_layers),
         nodes_(graph_.nodes.size()),
         contributions_(graph_.nodes.size()) {}
 
-  absl::Status Run() {
-    RETURN_IF_ERROR(CheckInputs());
+  void Run() {
     const int count = static_cast<int>(graph_.nodes.size());
-    for (int i = 0; i < count; ++i) AddParameters(i), AddState(i);
-    FindGradients();
-    for (int i = 0; i < count; ++i) FindWanted(i);
+    for (int i = 0; i < count; ++i) {
+      AddParameters(i);
+      AddState(i);
+      nodes_[i].inner.resize(StagesOf(i).inner.size());
+      nodes_[i].wanted = contents_.Wanted(i, StagesOf(i));
+    }
     AddLabels();
     for (micro_batch_ = 0; micro_batch_ < micro_batches_; ++micro_batch_) {
       BeginMicroBatch();
@@ -37,7 +39,6 @@ class Expander {
       for (int i = count - 1; i >= 0; --i) RunPass(i, Pass::kBackward);
     }
     for (int i = 0; i < count; ++i) AddReport(i);
-    return absl::OkStatus();
   }
 
  private:
@@ -47,19 +48,10 @@ class Expander {
     ValueId y, dy;
     ValueId metrics;               // of a loss, over the micro-batches so far
     std::vector<ValueId> outputs;  // y of each micro-batch so far
-    bool has_gradient = false;     // of y
     WantedStages wanted;
     // Over the micro-batches so far: of parameters' gradients, and of inner tensors that update state.
     std::vector<ValueId> gradient_sums, inner_sums;
   };
-
-  absl::Status CheckInputs() {
-    int inputs = 0;
-    for (const LayerNode& node : graph_.nodes) inputs += layers::IsInput(node.layer);
-    if (inputs == 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("network \"", graph_.name, "\": expected one input layer, found ", inputs));
-  }
 
   const layers::LayerStages& StagesOf(int i) const { return lowering_.shardings[i].stages; }
 
@@ -123,50 +115,11 @@ class Expander {
     lowering_.actions.push_back(std::move(count));
   }
 
+  // The images are node 0 (layers::LayerGraph).
   void AddInputs() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!layers::IsInput(graph_.nodes[i].layer)) continue;
-      const program::Shape shape = graph_.OutputShape(LayerId{static_cast<int32_t>(i)}, n_);
-      nodes_[i].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[i].name),
-                                        .shape = shape,
-                                        .role = HostInputPart{program::HostInput::kImages, micro_batch_ * n_}});
-    }
-  }
-
-  // In training, a node's output has a gradient if a parameter that is trained stands before it.
-  void FindGradients() {
-    for (size_t i = 0; i < graph_.nodes.size() && lowering_.train(); ++i) {
-      bool needed = !graph_.nodes[i].parameters.empty() && !IsFrozen(static_cast<int>(i));
-      for (LayerId input : graph_.nodes[i].inputs) needed = needed || nodes_[input.value].has_gradient;
-      nodes_[i].has_gradient = needed;
-    }
-  }
-
-  // Of a node that nobody needs nothing runs.
-  void FindWanted(int i) {
-    const layers::LayerStages& stages = StagesOf(i);
-    NodeValues& values = nodes_[i];
-    values.inner.resize(stages.inner.size());
-    values.wanted = StagesWanted(stages, [&](Slot slot) { return IsWanted(i, slot); });
-    if (!is_needed_[i]) values.wanted.runs.assign(stages.stages.size(), false);
-  }
-
-  bool IsWanted(int i, Slot slot) const {
-    switch (slot.kind) {
-      case Slot::Kind::kInput: {
-        const std::vector<LayerId>& inputs = graph_.nodes[i].inputs;
-        return slot.index < static_cast<int>(inputs.size()) && nodes_[inputs[slot.index].value].has_gradient;
-      }
-      case Slot::Kind::kParameter:
-        return lowering_.train() && !IsFrozen(i);
-      case Slot::Kind::kState:
-        return true;
-      case Slot::Kind::kInner:
-        return nodes_[i].wanted.inner[slot.index];
-      case Slot::Kind::kOutput:
-        break;
-    }
-    return !slot.gradient;
+    nodes_[0].y = lowering_.AddValue({.name = OfMicroBatch(graph_.nodes[0].name),
+                                      .shape = graph_.OutputShape(LayerId{0}, n_),
+                                      .role = HostInputPart{program::HostInput::kImages, micro_batch_ * n_}});
   }
 
   void RunPass(int i, Pass pass) {
@@ -243,11 +196,7 @@ class Expander {
       action.inputs.push_back({is_summed ? nodes_[i].inner_sums[slot.index] : ValueRead(i, slot), {}});
     }
     for (Slot slot : stage.writes) {
-      // A stage of backward that runs for something else makes its sums and gradients of frozen parameters too, which nobody
-      // reads.
-      const bool is_made = IsWanted(i, slot) || (pass == Pass::kBackward && slot.kind == Slot::Kind::kInner) ||
-                           (slot.kind == Slot::Kind::kParameter && IsFrozen(i));
-      action.outputs.push_back(is_made ? ValueWritten(i, slot) : ValueId{});
+      action.outputs.push_back(contents_.Makes(i, stage, slot, nodes_[i].wanted) ? ValueWritten(i, slot) : ValueId{});
     }
     const std::vector<ValueId> made = action.outputs;
     lowering_.actions.push_back(std::move(action));
@@ -325,7 +274,7 @@ class Expander {
     Action report{.body = Report{i}, .provenance = {node.name, Pass::kOutput}};
     if (lowering_.options.shown_layers.contains(node.name)) {
       for (ValueId y : nodes_[i].outputs) report.inputs.push_back({y, {}});
-    } else if (layers::IsLoss(node.layer) && is_needed_[i]) {
+    } else if (layers::IsLoss(node.layer) && contents_.Runs(i)) {
       report.inputs = {{nodes_[i].metrics, {}}};
     }
     if (!report.inputs.empty()) lowering_.actions.push_back(std::move(report));
@@ -347,8 +296,8 @@ class Expander {
   Lowering& lowering_;
   const layers::LayerGraph& graph_;
   const int micro_batches_;
-  const int64_t n_;                    // samples of a micro-batch
-  const std::vector<bool> is_needed_;  // by node
+  const int64_t n_;  // samples of a micro-batch
+  const StepContents contents_;
   std::vector<NodeValues> nodes_;
   std::vector<std::vector<ValueId>> contributions_;  // by node, to the gradient of its output
   std::vector<ValueId> labels_;                      // by micro-batch
@@ -360,7 +309,7 @@ class Expander {
 
 absl::Status ExpandStages(Lowering& lowering) {
   if (!lowering.actions.empty()) return absl::InternalError("ExpandStages: expected no actions");
-  RETURN_IF_ERROR(Expander(lowering).Run());
+  Expander(lowering).Run();
   for (const Value& value : lowering.values) {
     if (!value.placement.empty()) return absl::InternalError("ExpandStages: a value has a placement: " + value.name);
   }

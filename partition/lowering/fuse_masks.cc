@@ -89,17 +89,23 @@ class MaskFuser {
   // Puts the first stage after action i that reads the masked gradient, under whatever name, in place of the mask.
   bool Take(size_t i, const Mask& mask) {
     absl::flat_hash_set<ValueId> names = {mask.dz};
-    for (size_t j = i + 1; j < actions().size(); ++j) {
+    int left = uses_.ReadersOf(mask.dz);  // of all names
+    for (size_t j = i + 1; j < actions().size() && left > 0; ++j) {
+      if (gone_[j]) continue;
+      for (const ActionOperand& input : actions()[j].inputs) left -= names.contains(input.value) ? 1 : 0;
       const Stage* stage = lowering_.StageOf(actions()[j]);
-      if (stage == nullptr || gone_[j]) continue;
+      if (stage == nullptr) continue;
       if (!stage->emit && names.contains(actions()[j].inputs[0].value)) {
-        names.insert(actions()[j].outputs.begin(), actions()[j].outputs.end());
+        for (ValueId name : actions()[j].outputs) {
+          if (name.valid() && names.insert(name).second) left += uses_.ReadersOf(name);
+        }
       }
       if (!stage->accepts.mask || !names.contains(lowering_.Input(actions()[j], D(Y())).value)) continue;
       if (!MayStandAt(i, actions()[j], names)) continue;
       taken_[i] = WithMask(std::move(actions()[j]), mask);
       for (ValueId output : taken_[i].outputs) uses_.SetMaker(output, i);
-      return gone_[j] = true;
+      gone_[j] = true;
+      return true;
     }
     return false;
   }
@@ -115,8 +121,8 @@ class MaskFuser {
   Action WithMask(Action action, const Mask& mask) {
     auto& run = std::get<RunStage>(action.body);
     ActionOperand& dy = lowering_.Input(action, D(Y()));
-    run.fused_reads = {Fused::kMask};
-    run.fused_writes = {Fused::kMasked};
+    run.fused_reads = {Fused::kMaskSource};
+    run.fused_writes = {Fused::kMaskedGradient};
     dy = mask.dy;
     action.outputs.push_back(mask.dz);
     const std::optional<size_t> sum = SumOfTwoFor(mask.dy.value);
@@ -126,7 +132,7 @@ class MaskFuser {
     }
     dy = actions()[*sum].inputs[0];
     action.inputs.insert(action.inputs.end(), {mask.y, actions()[*sum].inputs[1]});
-    run.fused_reads.push_back(Fused::kMore);
+    run.fused_reads.push_back(Fused::kGradientAddend);
     gone_[*sum] = true;
     return action;
   }

@@ -68,7 +68,7 @@ class Resharder {
       for (auto reduced = reduced_.find(value); reduced != reduced_.end(); reduced = reduced_.find(value)) {
         value = reduced->second;
       }
-      const std::vector<ReshardEntry> path = PlanReshard(lowering_.plan.mesh, lowering_.value(value).placement, needed);
+      const std::vector<ReshardEntry> path = ReshardPath(lowering_.plan.mesh, lowering_.value(value).placement, needed);
       if (path.empty()) return value;
       const ReshardEntry& entry = path.front();
       const std::tuple<ValueId, int, layers::Placement> key(value, entry.axis, entry.to);

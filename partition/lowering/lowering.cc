@@ -15,14 +15,14 @@ std::string MetricsName(const layers::LayerGraph& graph, int node) {
   return is_last ? "metrics" : graph.nodes[node].name + ".metrics";
 }
 
-bool HandsOn(const Action& action) {
+bool ForwardsInput(const Action& action) {
   return std::holds_alternative<Reshard>(action.body) || std::holds_alternative<Round>(action.body);
 }
 
 std::vector<bool> ReadByTheHostAlone(const Lowering& lowering) {
   std::vector<bool> by_the_host(lowering.values.size(), false), by_devices(lowering.values.size(), false);
   for (auto action = lowering.actions.rbegin(); action != lowering.actions.rend(); ++action) {
-    const bool is_handed_to_reports = HandsOn(*action) && by_the_host[action->outputs[0].value];
+    const bool is_handed_to_reports = ForwardsInput(*action) && by_the_host[action->outputs[0].value];
     const bool is_for_the_host = std::holds_alternative<Report>(action->body) || is_handed_to_reports;
     for (const ActionOperand& operand : action->inputs) {
       if (!operand.value.valid()) continue;

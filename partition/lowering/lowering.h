@@ -59,7 +59,7 @@ struct Lowering {
   const LowerOptions& options;
 
   std::vector<NodeSharding> shardings;  // by node
-  int parts = 1;                        // of the batch, in which activations move
+  int batch_parts = 1;                  // in which activations move
   std::vector<Value> values;
   std::vector<Action> actions;
   std::vector<ShardedParameter> parameters;
@@ -129,7 +129,7 @@ bool GathersParameters(const Plan& plan);
 std::string MetricsName(const layers::LayerGraph& graph, int node);
 
 // Whether an action hands on what it reads as it is, in another placement or type.
-bool HandsOn(const Action& action);
+bool ForwardsInput(const Action& action);
 // Returns, by value, whether reports alone read it, and what hands it on to reports: no device waits for it. REQUIRES: each
 // action stands behind those that make what it reads.
 std::vector<bool> ReadByTheHostAlone(const Lowering& lowering);

@@ -19,18 +19,18 @@ Lane CopyLane(const Plan& plan) { return plan.overlap ? Lane::kCopy : Lane::kCom
 MeshBuilder::MeshBuilder(const Lowering& lowering, std::vector<int> representative_of)
     : plan_(lowering.plan),
       representative_of_(std::move(representative_of)),
-      emits_(lowering.plan.mesh.device_count(), false),
+      places_(lowering.plan.mesh.device_count(), ByPosition::kNoPlace),
       program_(lowering.graph.name, lowering.options.mode, lowering.options.global_batch, lowering.options.dtype,
                lowering.plan.mesh.axes) {
   for (int p = 0; p < mesh().device_count(); ++p) {
     if (!representative_of_.empty() && representative_of_[p] != p) continue;
+    places_[p] = static_cast<int>(positions_.size());
     positions_.push_back(p);
-    emits_[p] = true;
   }
 }
 
 Group MeshBuilder::AllPositions() const {
-  Group all(emits_.size());
+  Group all(places_.size());
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
@@ -59,7 +59,11 @@ void MeshBuilder::AddExchange(const Group& pair, program::Member first, program:
 }
 
 void MeshBuilder::AddCollective(const Group& group, const program::Collective& attributes,
-                                std::vector<program::Member> members, const program::Provenance& from) {
+                                absl::FunctionRef<program::Member(size_t m)> member_of, const program::Provenance& from) {
+  std::vector<program::Member> members(group.size());
+  for (size_t m = 0; m < group.size(); ++m) {
+    if (emits(group[m])) members[m] = member_of(m);
+  }
   program_.AddCollective(program_.AddGroup(DevicesAt(group)), attributes, std::move(members), CommLane(plan_), from);
 }
 
@@ -70,7 +74,7 @@ std::vector<int> MeshBuilder::DevicesAt(const Group& group) const {
 }
 
 void MeshBuilder::ForGroups(const std::function<Group(int)>& group_of, const std::function<void(const Group&)>& emit) {
-  std::vector<bool> seen(emits_.size());
+  std::vector<bool> seen(places_.size());
   for (int p : positions_) {
     if (seen[p]) continue;
     const Group group = group_of(p);
@@ -88,8 +92,8 @@ bool MeshBuilder::HaveEqualRepresentatives(const Group& a, const Group& b) const
 void MeshBuilder::NoteAlike(const Group& group, const std::function<Group(int)>& group_of) {
   const auto [noted, is_new] = alike_.try_emplace(DevicesAt(group));
   if (!is_new) return;
-  std::vector<bool> seen(emits_.size());
-  for (int p = 0; p < static_cast<int>(emits_.size()); ++p) {
+  std::vector<bool> seen(places_.size());
+  for (int p = 0; p < static_cast<int>(places_.size()); ++p) {
     if (seen[p]) continue;
     const Group other = group_of(p);
     for (int member : other) seen[member] = true;

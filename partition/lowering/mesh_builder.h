@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "layers/emit.h"
 #include "partition/lowering/lowering.h"
 #include "program/builder.h"
@@ -16,8 +17,30 @@
 
 namespace colonnade::partition {
 
-using ByPosition = std::vector<program::BufferId>;  // invalid where nothing is emitted
-using Group = std::vector<int>;                     // positions, in member order
+using Group = std::vector<int>;  // positions, in member order
+
+// A buffer at each position that is emitted, so that it is as large as these are many.
+class ByPosition {
+ public:
+  ByPosition() = default;
+  // `places` (by position, kNoPlace where nothing is emitted) must outlive the result.
+  ByPosition(const std::vector<int>& places, size_t count) : places_(&places), buffers_(count) {}
+
+  // REQUIRES: the position is emitted.
+  program::BufferId& operator[](int position) { return buffers_[(*places_)[position]]; }
+  // Returns no buffer where nothing is emitted.
+  program::BufferId operator[](int position) const {
+    const int place = (*places_)[position];
+    return place == kNoPlace ? program::BufferId{} : buffers_[place];
+  }
+  bool empty() const { return buffers_.empty(); }
+
+  static constexpr int kNoPlace = -1;
+
+ private:
+  const std::vector<int>* places_ = nullptr;
+  std::vector<program::BufferId> buffers_;
+};
 
 class MeshBuilder {
  public:
@@ -26,10 +49,11 @@ class MeshBuilder {
 
   const Mesh& mesh() const { return plan_.mesh; }
   const std::vector<int>& positions() const { return positions_; }  // that are emitted, 0 among them
-  bool emits(int position) const { return emits_[position]; }
+  bool emits(int position) const { return places_[position] != ByPosition::kNoPlace; }
   bool emits_all() const { return representative_of_.empty(); }
   int device_at(int position) const { return plan_.device_at(position); }
-  ByPosition Nowhere() const { return ByPosition(emits_.size()); }
+  // Returns no buffer yet, at each of them.
+  ByPosition Nowhere() const { return ByPosition(places_, positions_.size()); }
   Group AllPositions() const;
 
   // Returns the builder of what belongs to no position, such as parameters and outputs.
@@ -48,8 +72,9 @@ class MeshBuilder {
   // Adds a copy beside a transfer, which waits for no compute.
   void AddCopy(int position, program::BufferUse from_use, program::BufferUse to_use, const program::Provenance& from);
   void AddExchange(const Group& pair, program::Member first, program::Member second, const program::Provenance& from);
-  void AddCollective(const Group& group, const program::Collective& attributes, std::vector<program::Member> members,
-                     const program::Provenance& from);
+  // Adds a collective of a group; `member_of(m)` is the side of its m-th position, asked of those that are emitted.
+  void AddCollective(const Group& group, const program::Collective& attributes,
+                     absl::FunctionRef<program::Member(size_t m)> member_of, const program::Provenance& from);
 
   // Calls `emit` once for each group that has a position that is emitted; group_of(p) is that of position p.
   void ForGroups(const std::function<Group(int)>& group_of, const std::function<void(const Group&)>& emit);
@@ -66,7 +91,7 @@ class MeshBuilder {
   const Plan& plan_;
   const std::vector<int> representative_of_;  // by position; empty: each position is emitted
   std::vector<int> positions_;
-  std::vector<bool> emits_;  // by position
+  std::vector<int> places_;  // by position: where it stands in `positions_`
   program::Builder program_;
   program::RepresentativeProgram::Alike alike_;
 };

@@ -84,7 +84,7 @@ class Orderer {
     } else if (const auto* reshard = std::get_if<Reshard>(&action.body); reshard && CollectiveOf(reshard->entry.kind)) {
       return TransferValue(action);
     } else {
-      for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value, action.part);
+      for (const ActionOperand& operand : action.inputs) AwaitValue(operand.value, action.batch_part);
       while (!late_.empty() && reduced_[late_.front().bucket] <= compute_) EmitLate();
       compute_ += ComputePicoseconds(action);
     }
@@ -94,7 +94,7 @@ class Orderer {
   // No device waits for what the host gets: it goes behind all that devices wait for.
   bool IsForTheHost(const Action& action) const {
     if (std::holds_alternative<Report>(action.body)) return true;
-    return HandsOn(action) && read_by_the_host_alone_[action.outputs[0].value];
+    return ForwardsInput(action) && read_by_the_host_alone_[action.outputs[0].value];
   }
 
   void TransferGradients(Action& action, int bucket, int64_t made) {
@@ -130,20 +130,20 @@ class Orderer {
     const int64_t picoseconds = bytes / PartsOf(action) * kPicosecondsPerCommByte;
     comm_.Add(compute_, picoseconds);
     patient_comm_.Add(compute_, picoseconds);
-    for (ValueId output : action.outputs) moved_[{output, action.part.value_or(kWhole)}] = comm_.end;
+    for (ValueId output : action.outputs) moved_[{output, action.batch_part.value_or(kWhole)}] = comm_.end;
     out_.push_back(std::move(action));
   }
 
   // Lets compute wait for a value: for the given part of it, or for all.
   void AwaitValue(ValueId value, std::optional<int> part) {
-    for (int p : {part.value_or(lowering_.parts - 1), kWhole}) {
+    for (int p : {part.value_or(lowering_.batch_parts - 1), kWhole}) {
       const auto moved = moved_.find({value, p});
       if (moved != moved_.end()) compute_ = std::max(compute_, moved->second);
     }
   }
 
   // Returns into how many parts its values are cut, of which the action moves or computes one.
-  int64_t PartsOf(const Action& action) const { return action.part.has_value() ? lowering_.parts : 1; }
+  int64_t PartsOf(const Action& action) const { return action.batch_part.has_value() ? lowering_.batch_parts : 1; }
 
   void EmitLate() {
     compute_ = std::max(compute_, reduced_[late_.front().bucket]);

@@ -1,6 +1,6 @@
-// The lowering passes, in the order in which lower.cc runs them. Each returns Internal where what it needs before or
-// promises after does not hold, since only a fault of our own can cause that; what holds after every pass is in
-// check_actions.h.
+// The lowering passes, in the order in which lower.cc runs them. "Before" and "After" say what passes leave to each other. A
+// pass returns Internal where it sees that this does not hold, since only a fault of our own can cause that; options are
+// checked before the first pass. What holds after every pass, and is checked there, is in check_actions.h.
 #ifndef COLONNADE_PARTITION_LOWERING_PASSES_H_
 #define COLONNADE_PARTITION_LOWERING_PASSES_H_
 

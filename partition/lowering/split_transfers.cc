@@ -45,8 +45,8 @@ class Splitter {
  private:
   // All of the first part, then all of the next, so that what reads the first need not wait for more.
   void EmitParts(std::vector<Action>& actions) {
-    for (int part = 0; part < lowering_.parts; ++part) {
-      for (const Action& action : actions) out_.emplace_back(action).part = part;
+    for (int part = 0; part < lowering_.batch_parts; ++part) {
+      for (const Action& action : actions) out_.emplace_back(action).batch_part = part;
     }
     actions.clear();
   }
@@ -87,18 +87,25 @@ class Splitter {
            !std::all_of(stage->reads.begin(), stage->reads.end(), [](Slot slot) { return HasRows(slot); });
   }
 
-  // Marks all rows of actions that `starts` takes, then those of actions that `passes_on` takes and that have a marked one.
+  // Marks all rows of actions that `starts` takes, then those of actions that `passes_on` takes and that have a marked one,
+  // in time in proportion to all rows.
   template <class Starts, class PassesOn>
   void Mark(std::vector<bool>& marked, const Starts& starts, const PassesOn& passes_on) const {
-    for (bool more = true; more;) {
-      more = false;
-      for (const Action& action : lowering_.actions) {
-        const std::vector<ValueId> rows = RowsOf(action);
-        const auto is_marked = [&](ValueId value) { return marked[value.value]; };
-        const bool spreads = starts(action) || (passes_on(action) && std::any_of(rows.begin(), rows.end(), is_marked));
-        if (!spreads || std::all_of(rows.begin(), rows.end(), is_marked)) continue;
-        for (ValueId value : rows) marked[value.value] = true;
-        more = true;
+    const std::vector<Action>& actions = lowering_.actions;
+    std::vector<std::vector<size_t>> next(lowering_.values.size());  // by value: actions that pass on its mark
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < actions.size(); ++i) {
+      if (starts(actions[i])) todo.push_back(i);
+      if (!passes_on(actions[i])) continue;
+      for (ValueId value : RowsOf(actions[i])) next[value.value].push_back(i);
+    }
+    while (!todo.empty()) {
+      const size_t i = todo.back();
+      todo.pop_back();
+      for (ValueId value : RowsOf(actions[i])) {
+        if (marked[value.value]) continue;
+        marked[value.value] = true;
+        todo.insert(todo.end(), next[value.value].begin(), next[value.value].end());
       }
     }
   }
@@ -137,7 +144,7 @@ class Splitter {
 }  // namespace
 
 absl::Status SplitTransfers(Lowering& lowering) {
-  if (lowering.parts > 1) Splitter(lowering).Run();
+  if (lowering.batch_parts > 1) Splitter(lowering).Run();
   return absl::OkStatus();
 }
 

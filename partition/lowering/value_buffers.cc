@@ -7,7 +7,7 @@ using program::BufferId;
 
 void CutToPart(const Lowering& lowering, std::optional<int> part, program::Region& rows) {
   if (!part.has_value()) return;
-  rows.size[0] /= lowering.parts;
+  rows.size[0] /= lowering.batch_parts;
   rows.offset[0] += *part * rows.size[0];
 }
 

@@ -24,14 +24,14 @@ AdditiveCost::AdditiveCost(const LayerGraph& graph, const Mesh& mesh, int64_t gl
       batch_(global_batch),
       options_(options),
       cost_(cost),
+      contents_(ContentsOf(graph, cost)),
       exposed_(exposed),
       terms_of_(graph.nodes.size()) {
-  const std::vector<bool> runs = NodesThatRun(graph, cost.mode);
   std::vector<std::vector<std::pair<int, size_t>>> readers(graph.nodes.size());
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
     AddTerm({node});
     const std::vector<LayerId>& inputs = graph.nodes[node].inputs;
-    for (size_t k = 0; k < inputs.size() && runs[node]; ++k) readers[inputs[k].value].push_back({node, k});
+    for (size_t k = 0; k < inputs.size() && contents_.Runs(node); ++k) readers[inputs[k].value].push_back({node, k});
   }
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
     const bool is_input = layers::IsInput(graph.nodes[node].layer);
@@ -51,7 +51,7 @@ void AdditiveCost::AddValue(int producer, std::vector<std::pair<int, size_t>> re
   }
   AddTerm(std::move(scope));
   ValueChoices value{.producer = producer,
-                     .has_gradient = HasGradient(graph_, LayerId{producer}, cost_),
+                     .has_gradient = contents_.HasGradient(producer),
                      .shape = graph_.OutputShape(LayerId{producer}, batch_),
                      .readers = std::move(readers)};
   value.needed.resize(value.readers.size());

@@ -63,6 +63,7 @@ class AdditiveCost {
   const int64_t batch_;
   const std::vector<std::vector<StrategyOption>>& options_;
   const CostFunctions& cost_;
+  const StepContents contents_;
   const double exposed_;
   std::vector<std::vector<int>> scopes_;  // of the nodes, then of values_
   std::vector<std::vector<int>> terms_of_;

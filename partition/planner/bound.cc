@@ -1,10 +1,9 @@
-#include "partition/planner/bound.h"
-
 #include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "layers/traits.h"
+#include "partition/planner.h"
 #include "partition/planner/proposals.h"
 
 namespace colonnade::partition {

@@ -61,43 +61,18 @@ layers::EmittedOp Update(const Shape& parameter) {
 
 }  // namespace
 
-bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const CostFunctions& cost) {
-  std::vector<layers::LayerId> todo = {id};
-  std::set<int> seen;
-  while (!todo.empty()) {
-    const layers::LayerNode& node = graph.node(todo.back());
-    todo.pop_back();
-    if (cost.Trains(node)) return true;
-    for (layers::LayerId input : node.inputs) {
-      if (seen.insert(input.value).second) todo.push_back(input);
-    }
-  }
-  return false;
-}
-
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
-                                      const CostFunctions& cost) {
+                                      const CostFunctions& cost, const StepContents& contents) {
   ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, mesh, strategies, global_batch, cost.mode));
   LayerCost layer{.sharding = std::move(sharding)};
-  if (!NodesThatRun(graph, cost.mode)[id.value]) return layer;
   const layers::LayerNode& node = graph.node(id);
   const layers::LayerStages& stages = layer.sharding.stages;
-  const auto is_input_wanted = [&](layers::Slot slot) {
-    return slot.index < static_cast<int>(node.inputs.size()) && HasGradient(graph, node.inputs[slot.index], cost);
-  };
-  const WantedStages wanted = StagesWanted(stages, [&](layers::Slot slot) {
-    if (!slot.gradient) return true;
-    if (slot.kind == layers::Slot::Kind::kParameter) return cost.Trains(node);
-    return slot.kind == layers::Slot::Kind::kInput && is_input_wanted(slot);
-  });
+  const WantedStages wanted = contents.Wanted(id.value, stages);
   std::set<size_t> moved;  // inner tensors
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     if (!wanted.runs[s]) continue;
-    // A stage that runs makes the gradients of frozen parameters and all of its sums too.
-    const auto is_made = [&](layers::Slot slot) {
-      return slot.kind != layers::Slot::Kind::kInput || !slot.gradient || is_input_wanted(slot);
-    };
+    const auto is_made = [&](layers::Slot slot) { return contents.Makes(id.value, stages.stages[s], slot, wanted); };
     layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, static_cast<int>(s), is_made), cost);
     for (layers::Slot slot : stages.stages[s].writes) {
       if (slot.kind == layers::Slot::Kind::kInner && wanted.inner[slot.index]) moved.insert(slot.index);
@@ -107,7 +82,7 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
     layer.transfer_sec += CostOfReshard(mesh, layer.sharding.inner_made[v], layer.sharding.inner_needed[v],
                                         layer.sharding.whole.inner[v], cost);
   }
-  for (size_t p = 0; p < node.parameters.size() && cost.Trains(node); ++p) {
+  for (size_t p = 0; p < node.parameters.size() && contents.Trains(id.value); ++p) {
     const Shape local = LocalShape(mesh, layer.sharding.parameters[p], node.parameters[p].shape);
     const double update = SecondsOf({Update(local)}, cost);
     layer.compute_sec += update;
@@ -135,7 +110,7 @@ double CostOfReshards(const Mesh& mesh, const TensorPlacement& made, absl::Span<
   for (const TensorPlacement& to : needed) {
     for (int at = 0;;) {
       while (copies[at].replaced_by >= 0) at = copies[at].replaced_by;
-      const std::vector<ReshardEntry> path = PlanReshard(mesh, copies[at].placement, to);
+      const std::vector<ReshardEntry> path = ReshardPath(mesh, copies[at].placement, to);
       if (path.empty()) break;
       const ReshardEntry& entry = path.front();
       const auto known = std::find_if(copies.begin(), copies.end(),

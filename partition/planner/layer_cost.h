@@ -5,34 +5,18 @@
 #define COLONNADE_PARTITION_PLANNER_LAYER_COST_H_
 
 #include <cstdint>
-#include <functional>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "layers/graph.h"
 #include "partition/mesh.h"
+#include "partition/planner.h"
 #include "partition/reshard.h"
 #include "partition/shardings.h"
+#include "partition/step_contents.h"
 
 namespace colonnade::partition {
-
-// Seconds on some machine. All devices are alike.
-struct CostFunctions {
-  std::function<double(const program::Task&)> compute;  // of a Compute task; its uses have shapes, not buffers
-  // Returns the seconds of a collective between `members`, each with `bytes` of operand.
-  std::function<double(program::CollectiveKind kind, int members, double bytes)> transfer;
-  // Of LowerOptions:
-  program::DType dtype = program::DType::kF32;
-  program::Mode mode = program::Mode::kTrain;
-  std::set<std::string> frozen_layers{};
-
-  bool Trains(const layers::LayerNode& node) const {
-    return mode == program::Mode::kTrain && !node.parameters.empty() && !frozen_layers.contains(node.name);
-  }
-};
 
 struct LayerCost {
   NodeSharding sharding;
@@ -42,13 +26,16 @@ struct LayerCost {
   double reduction_sec = 0;  // of the gradients of its parameters
 };
 
-// Whether what a node makes has a gradient: it, or a node before it, has parameters that are trained.
-bool HasGradient(const layers::LayerGraph& graph, layers::LayerId id, const CostFunctions& cost);
+// Returns what a step runs for which `cost` gives the seconds.
+inline StepContents ContentsOf(const layers::LayerGraph& graph, const CostFunctions& cost) {
+  return StepContents(graph, cost.mode, cost.frozen_layers);
+}
 
 // Returns what a layer costs under one strategy per axis; InvalidArgument or FailedPrecondition where they are not legal.
+// `contents` are those of the graph and the cost.
 absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                       absl::Span<const layers::Strategy> strategies, int64_t global_batch,
-                                      const CostFunctions& cost);
+                                      const CostFunctions& cost, const StepContents& contents);
 
 // Returns the seconds that it takes to bring a tensor of `shape` from the placement in which it is made to each of those
 // `needed`, in their order. As in InsertResharding, an entry of the table that several paths share is done once, and what an

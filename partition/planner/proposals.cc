@@ -88,6 +88,7 @@ std::vector<Assignment> LocalOptima(const Mesh& mesh, const std::vector<std::vec
 std::vector<std::vector<StrategyOption>> LegalOptions(const LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
                                                       const CostFunctions& cost) {
   const std::vector<Strategies> combinations = Combinations(mesh);
+  const StepContents contents = ContentsOf(graph, cost);
   std::vector<std::vector<StrategyOption>> options(graph.nodes.size());
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     const LayerId id{static_cast<int32_t>(node)};
@@ -96,11 +97,19 @@ std::vector<std::vector<StrategyOption>> LegalOptions(const LayerGraph& graph, c
       continue;
     }
     for (const Strategies& strategies : combinations) {
-      absl::StatusOr<LayerCost> layer = CostOfLayer(graph, id, mesh, strategies, global_batch, cost);
+      absl::StatusOr<LayerCost> layer = CostOfLayer(graph, id, mesh, strategies, global_batch, cost, contents);
       if (layer.ok()) options[node].push_back({strategies, *std::move(layer)});
     }
   }
   return options;
+}
+
+std::vector<Strategies> LegalStrategies(const LayerGraph& graph, LayerId layer, const Mesh& mesh, int64_t global_batch) {
+  std::vector<Strategies> legal;
+  for (const Strategies& strategies : Combinations(mesh)) {
+    if (ShardNode(graph, layer, mesh, strategies, global_batch).ok()) legal.push_back(strategies);
+  }
+  return legal;
 }
 
 std::vector<Mesh> MeshesOf(int devices) {

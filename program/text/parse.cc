@@ -147,9 +147,11 @@ class Parser {
       MeshAxis axis{line.Word()};
       line.Expect(":");
       axis.size = line.Int();
-      if (axis.size < 1 || axis.size > kMostDevices || (devices *= axis.size) > kMostDevices) {
+      if (axis.size < 1 || axis.size > kMostDevices / devices) {
         line.Fail(absl::StrCat("a mesh of 1 to ", kMostDevices, " devices before this"));
+        return;
       }
+      devices *= axis.size;
       program_.mesh.push_back(std::move(axis));
     } while (line.Accept(","));
     program_.device_count = static_cast<int>(devices);

@@ -51,9 +51,9 @@ absl::Status CheckAlike(const Program& program, const Note& note, const Note& fi
   const bool alike = note.window == first.window && note.images == first.images && note.place.member == first.place.member &&
                      note.place.region == first.place.region;
   if (alike) return absl::OkStatus();
-  return Broken(kArgmaxRule, Describe(program.task(note.task)), " has ", describe(note), " of ",
-                Describe(program.buffer(note.place.root)), "; expected, as in ", Describe(program.task(first.task)), ", ",
-                describe(first));
+  return RuleBroken(kArgmaxRule, Describe(program.task(note.task)), " has ", describe(note), " of ",
+                    Describe(program.buffer(note.place.root)), "; expected, as in ", Describe(program.task(first.task)),
+                    ", ", describe(first));
 }
 
 }  // namespace
@@ -67,17 +67,17 @@ absl::Status CheckArgmax(const Program& program) {
     if (!is_first) RETURN_IF_ERROR(CheckAlike(program, *note, first->second));
     const Buffer& root = program.buffer(note->place.root);
     if (root.lifetime == Lifetime::kStep) continue;
-    return Broken(kArgmaxRule, Describe(task), " has its argmax in ", Describe(root),
-                  ", which outlives the step; expected a buffer of the step");
+    return RuleBroken(kArgmaxRule, Describe(task), " has its argmax in ", Describe(root),
+                      ", which outlives the step; expected a buffer of the step");
   }
   for (const Task& task : program.tasks) {
     if (NoteOf(program, task).has_value()) continue;
     for (const BufferUse& use : task.uses) {
       const auto note = notes.find(RootOf(program, use.buffer));
       if (note == notes.end()) continue;
-      return Broken(kArgmaxRule, Describe(task), " uses ", Describe(program.buffer(use.buffer)),
-                    ", which holds the argmax of ", Describe(program.task(note->second.task)),
-                    "; expected max poolings alone");
+      return RuleBroken(kArgmaxRule, Describe(task), " uses ", Describe(program.buffer(use.buffer)),
+                        ", which holds the argmax of ", Describe(program.task(note->second.task)),
+                        "; expected max poolings alone");
     }
   }
   return absl::OkStatus();

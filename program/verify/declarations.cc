@@ -26,12 +26,12 @@ absl::Status CheckPiecesFit(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (!Fits(piece.region, declared.shape)) {
-      return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ",
-                    ToString(piece.region), ", which is not inside");
+      return RuleBroken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has a piece ",
+                        ToString(piece.region), ", which is not inside");
     }
     if (piece.region.size != buffer.shape || std::holds_alternative<Bucket>(buffer.storage)) {
-      return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer),
-                    " of shape ", ToString(buffer.shape), "; expected a tensor of the piece's extents");
+      return RuleBroken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), " in ", Describe(buffer),
+                        " of shape ", ToString(buffer.shape), "; expected a tensor of the piece's extents");
     }
   }
   return absl::OkStatus();
@@ -45,8 +45,8 @@ absl::Status CheckPiecesCover(const Declared& declared) {
   }
   const std::vector<Region> left = Uncovered(Region::Whole(declared.shape), boxes);
   if (left.empty()) return absl::OkStatus();
-  return Broken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has no piece that holds ",
-                ToString(left.front()));
+  return RuleBroken(kOutputsRule, declared.owner, " of shape ", ToString(declared.shape), " has no piece that holds ",
+                    ToString(left.front()));
 }
 
 absl::Status CheckStateOf(const Program& program, const Declared& declared) {
@@ -54,8 +54,8 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
     if (buffer.lifetime != Lifetime::kPersistent || !IsMaster(buffer.dtype)) {
-      return Broken(kOutputsRule, declared.owner, " lies in ", Describe(buffer),
-                    "; expected a persistent buffer of f32 or f64");
+      return RuleBroken(kOutputsRule, declared.owner, " lies in ", Describe(buffer),
+                        "; expected a persistent buffer of f32 or f64");
     }
   }
   return CheckPiecesCover(declared);
@@ -63,17 +63,18 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
 
 absl::Status CheckParameters(const Program& program) {
   std::set<std::string> names;
+  bool all_trained = true;  // before this one
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
-    if (!names.insert(p.name).second) return Broken(kOutputsRule, owner, " is declared twice");
+    if (!names.insert(p.name).second) return RuleBroken(kOutputsRule, owner, " is declared twice");
     RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value()}));
-    const bool first = &p == program.parameters.data();
-    if (p.role == StateRole::kTrained && !first && (&p)[-1].role != StateRole::kTrained) {
-      return Broken(kOutputsRule, owner, " is trained and stands behind what is not; expected trained parameters first");
+    if (p.role == StateRole::kTrained && !all_trained) {
+      return RuleBroken(kOutputsRule, owner, " is trained and stands behind what is not; expected trained parameters first");
     }
+    all_trained = p.role == StateRole::kTrained;
     for (StateKind kind : kStateKinds) {
       if (kind == StateKind::kValue || p.pieces(kind).empty()) continue;
-      if (p.role != StateRole::kTrained) return Broken(kOutputsRule, owner, " is not trained and has a ", Name(kind));
+      if (p.role != StateRole::kTrained) return RuleBroken(kOutputsRule, owner, " is not trained and has a ", Name(kind));
       RETURN_IF_ERROR(CheckStateOf(program, {absl::StrCat("the ", Name(kind), " of ", owner), p.shape, p.pieces(kind)}));
     }
   }
@@ -84,14 +85,14 @@ absl::Status CheckInputs(const Program& program) {
   std::set<std::string> names;
   for (const Input& input : program.inputs) {
     const Declared declared{absl::StrCat("input \"", input.name, "\""), input.shape, input.pieces};
-    if (!names.insert(input.name).second) return Broken(kOutputsRule, declared.owner, " is declared twice");
+    if (!names.insert(input.name).second) return RuleBroken(kOutputsRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : input.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       if (dtype != input.host_dtype) {
-        return Broken(kOutputsRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
-                      Describe(program.buffer(piece.buffer)), " of ", Name(dtype));
+        return RuleBroken(kOutputsRule, declared.owner, " of ", Name(input.host_dtype), " is loaded into ",
+                          Describe(program.buffer(piece.buffer)), " of ", Name(dtype));
       }
     }
   }
@@ -101,13 +102,13 @@ absl::Status CheckInputs(const Program& program) {
 // Metrics and flags are whole on each device that has a piece.
 absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, const char* what) {
   if (declared.shape != expected) {
-    return Broken(kOutputsRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ", ToString(expected),
-                  ", ", what);
+    return RuleBroken(kOutputsRule, declared.owner, " has shape ", ToString(declared.shape), "; expected ",
+                      ToString(expected), ", ", what);
   }
   for (const Piece& piece : declared.pieces) {
     if (piece.region == Region::Whole(expected)) continue;
-    return Broken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ",
-                  ToString(expected), ", ", what);
+    return RuleBroken(kOutputsRule, declared.owner, " has the piece ", ToString(piece.region), "; expected all of ",
+                      ToString(expected), ", ", what);
   }
   return absl::OkStatus();
 }
@@ -115,7 +116,7 @@ absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, c
 // What all devices have alike is told by one.
 absl::Status CheckOnePiece(const Declared& declared) {
   if (declared.pieces.size() == 1) return absl::OkStatus();
-  return Broken(kOutputsRule, declared.owner, " has ", declared.pieces.size(), " pieces; expected one, of one device");
+  return RuleBroken(kOutputsRule, declared.owner, " has ", declared.pieces.size(), " pieces; expected one, of one device");
 }
 
 bool HoldsOutput(DType dtype, Output::Kind kind) {
@@ -137,15 +138,17 @@ absl::Status CheckOutputs(const Program& program) {
   std::set<std::pair<Output::Kind, std::string>> names;
   for (const Output& output : program.outputs) {
     const Declared declared{absl::StrCat("output \"", output.name, "\""), output.shape, output.pieces};
-    if (!names.emplace(output.kind, output.name).second) return Broken(kOutputsRule, declared.owner, " is declared twice");
+    if (!names.emplace(output.kind, output.name).second)
+      return RuleBroken(kOutputsRule, declared.owner, " is declared twice");
     RETURN_IF_ERROR(CheckPiecesFit(program, declared));
     RETURN_IF_ERROR(CheckPiecesCover(declared));
     for (const Piece& piece : output.pieces) {
       const DType dtype = program.buffer(piece.buffer).dtype;
       if (!HoldsOutput(dtype, output.kind)) {
-        return Broken(kOutputsRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
-                      "; expected f64 for metrics and gates, i32 for flags, f32 or f64 for gradients, f32, bf16 or f64 for "
-                      "activations");
+        return RuleBroken(
+            kOutputsRule, declared.owner, " lies in ", Describe(program.buffer(piece.buffer)), " of ", Name(dtype),
+            "; expected f64 for metrics and gates, i32 for flags, f32 or f64 for gradients, f32, bf16 or f64 for "
+            "activations");
       }
     }
     if (output.kind == Output::Kind::kMetrics) {
@@ -185,21 +188,21 @@ absl::Status CheckHostCopies(const Program& program) {
     const BufferUse& use = task.uses[0];
     const auto it = copies.find({load != nullptr ? load->input : store->output, use.buffer});
     if (it == copies.end() || use.region != Region::Whole(program.buffer(use.buffer).shape)) {
-      return Broken(kOutputsRule, Describe(task), " moves ", ToString(use.region), " of ",
-                    Describe(program.buffer(use.buffer)), ", which is not a whole piece of that ",
-                    load != nullptr ? "input" : "output");
+      return RuleBroken(kOutputsRule, Describe(task), " moves ", ToString(use.region), " of ",
+                        Describe(program.buffer(use.buffer)), ", which is not a whole piece of that ",
+                        load != nullptr ? "input" : "output");
     }
     ++it->second;
   }
   for (const auto& [key, count] : loads) {
     if (count != 0) continue;
-    return Broken(kOutputsRule, "no task loads ", Describe(program.buffer(key.second)), ", a piece of input \"",
-                  program.inputs[key.first].name, "\"");
+    return RuleBroken(kOutputsRule, "no task loads ", Describe(program.buffer(key.second)), ", a piece of input \"",
+                      program.inputs[key.first].name, "\"");
   }
   for (const auto& [key, count] : stores) {
     if (count == 1) continue;
-    return Broken(kOutputsRule, count, " tasks store ", Describe(program.buffer(key.second)), ", a piece of output \"",
-                  program.outputs[key.first].name, "\"; expected one");
+    return RuleBroken(kOutputsRule, count, " tasks store ", Describe(program.buffer(key.second)), ", a piece of output \"",
+                      program.outputs[key.first].name, "\"; expected one");
   }
   return absl::OkStatus();
 }
@@ -210,19 +213,19 @@ absl::Status CheckSlots(const Program& program) {
     const auto* compute = std::get_if<Compute>(&task.body);
     const bool loads = compute != nullptr && std::holds_alternative<Load>(compute->op);
     if (task.lane == Lane::kLoad && !loads) {
-      return Broken(kSlotsRule, Describe(task), " is on lane load; expected a load there");
+      return RuleBroken(kSlotsRule, Describe(task), " is on lane load; expected a load there");
     }
     for (const BufferUse& use : task.uses) {
       const Buffer& root = program.buffer(RootOf(program, use.buffer));
       const bool ahead = loads && task.lane == Lane::kLoad;
       if (ahead && (root.slots != 2 || use.buffer != root.id)) {
-        return Broken(kSlotsRule, Describe(task), " on lane load writes ", Describe(root),
-                      "; expected a buffer of two slots");
+        return RuleBroken(kSlotsRule, Describe(task), " on lane load writes ", Describe(root),
+                          "; expected a buffer of two slots");
       }
       if (root.slots == 1 || ahead) continue;
       if (compute == nullptr || Writes(use.access)) {
-        return Broken(kSlotsRule, Describe(task), " uses ", Describe(root),
-                      " of two slots; expected a load on lane load, or a computation that reads it");
+        return RuleBroken(kSlotsRule, Describe(task), " uses ", Describe(root),
+                          " of two slots; expected a load on lane load, or a computation that reads it");
       }
     }
   }

@@ -18,19 +18,19 @@ absl::Status CheckSides(const Program& program, const Task& a, const Task& b) {
   const Exchange& side_a = std::get<Exchange>(a.body);
   const Exchange& side_b = std::get<Exchange>(b.body);
   if (a.device == b.device || side_a.peer != b.device || side_b.peer != a.device) {
-    return Broken(kRule, Describe(a), " and ", Describe(b), " are the sides of message ", side_a.message,
-                  ", but name devices ", side_a.peer, " and ", side_b.peer, " as their peers; expected each other's");
+    return RuleBroken(kRule, Describe(a), " and ", Describe(b), " are the sides of message ", side_a.message,
+                      ", but name devices ", side_a.peer, " and ", side_b.peer, " as their peers; expected each other's");
   }
   if (side_a.sends != side_b.receives || side_a.receives != side_b.sends) {
-    return Broken(kRule, "in message ", side_a.message, " ", Describe(a), " or ", Describe(b),
-                  " sends what the other side does not receive, or receives what it does not send");
+    return RuleBroken(kRule, "in message ", side_a.message, " ", Describe(a), " or ", Describe(b),
+                      " sends what the other side does not receive, or receives what it does not send");
   }
   const auto check_way = [&](const Task& from, const Task& to) {
     const Extents sent = ExtentsOf(program, from.uses.front());
     const Extents received = ExtentsOf(program, to.uses.back());
     if (sent == received) return absl::OkStatus();
-    return Broken(kRule, "in message ", side_a.message, " ", Describe(from), " sends ", Describe(sent), ", but ",
-                  Describe(to), " receives ", Describe(received));
+    return RuleBroken(kRule, "in message ", side_a.message, " ", Describe(from), " sends ", Describe(sent), ", but ",
+                      Describe(to), " receives ", Describe(received));
   };
   if (side_a.sends) {
     RETURN_IF_ERROR(check_way(a, b));
@@ -50,8 +50,8 @@ class InstanceCheck {
   absl::Status Run() const {
     for (const Task* task : tasks_) {
       if (std::get<Collective>(task->body) != attributes_) {
-        return Broken(kRule, Describe(*task), " and ", Describe(*tasks_[0]), " are instance ", attributes_.instance,
-                      ", but differ in kind, group, dimensions or root");
+        return RuleBroken(kRule, Describe(*task), " and ", Describe(*tasks_[0]), " are instance ", attributes_.instance,
+                          ", but differ in kind, group, dimensions or root");
       }
     }
     switch (attributes_.kind) {
@@ -86,8 +86,8 @@ class InstanceCheck {
     for (int64_t m = 0; m < members_; ++m) {
       const Access expected = m == attributes_.root ? at_root : elsewhere;
       if (tasks_[m]->uses[0].access == expected) continue;
-      return Broken(kRule, Describe(*tasks_[m]), ", member ", m, " under root ", attributes_.root, ", must ", Name(expected),
-                    " its operand");
+      return RuleBroken(kRule, Describe(*tasks_[m]), ", member ", m, " under root ", attributes_.root, ", must ",
+                        Name(expected), " its operand");
     }
     return CheckEqual(0);
   }
@@ -115,7 +115,7 @@ class InstanceCheck {
   absl::Status CheckPartsAreEqual(int use) const {
     const Extents whole = ExtentsOf(program_, tasks_[0]->uses[use]);
     if (whole.bucket_parts == 0 || whole.equal_parts) return absl::OkStatus();
-    return Broken(kRule, Describe(*tasks_[0]), " joins parts of a bucket or takes it apart; expected equal parts");
+    return RuleBroken(kRule, Describe(*tasks_[0]), " joins parts of a bucket or takes it apart; expected equal parts");
   }
 
   absl::Status CheckAllToAll() const {
@@ -129,7 +129,7 @@ class InstanceCheck {
     }
     int64_t& cut = expected.size[attributes_.dim_from];
     if (cut % members_ != 0) {
-      return Broken(kRule, Describe(*tasks_[0]), " cuts ", cut, " into ", members_, " parts; expected a multiple");
+      return RuleBroken(kRule, Describe(*tasks_[0]), " cuts ", cut, " into ", members_, " parts; expected a multiple");
     }
     cut /= members_;
     expected.size[attributes_.dim_to] *= members_;
@@ -139,12 +139,12 @@ class InstanceCheck {
 
   absl::Status CheckDim(const Task& task, int dim, const Extents& extents) const {
     if (dim >= 0 && static_cast<size_t>(dim) < extents.size.size()) return absl::OkStatus();
-    return Broken(kRule, Describe(task), " works along dimension ", dim, " of ", Describe(extents));
+    return RuleBroken(kRule, Describe(task), " works along dimension ", dim, " of ", Describe(extents));
   }
 
   absl::Status Differ(const Task& task, const Extents& found, const Extents& expected) const {
-    return Broken(kRule, Describe(task), " of instance ", attributes_.instance, " brings ", Describe(found),
-                  ", where the other members ask for ", Describe(expected));
+    return RuleBroken(kRule, Describe(task), " of instance ", attributes_.instance, " brings ", Describe(found),
+                      ", where the other members ask for ", Describe(expected));
   }
 
   const Program& program_;
@@ -161,9 +161,9 @@ absl::Status CheckInstance(const Program& program, const Meeting& meeting) {
     if (member.valid()) members.push_back(&program.task(member));
   }
   if (members.size() != group.size() || meeting.sides.size() != group.size()) {
-    return Broken("collectives", "instance ", attributes.instance, " (", Describe(program.task(meeting.sides[0])), ") has ",
-                  meeting.sides.size(), " tasks; expected exactly one on each device of group ", attributes.group, " (",
-                  absl::StrJoin(group, ","), ")");
+    return RuleBroken("collectives", "instance ", attributes.instance, " (", Describe(program.task(meeting.sides[0])),
+                      ") has ", meeting.sides.size(), " tasks; expected exactly one on each device of group ",
+                      attributes.group, " (", absl::StrJoin(group, ","), ")");
   }
   return InstanceCheck(program, std::move(members)).Run();
 }
@@ -179,8 +179,8 @@ absl::Status CheckInstanceOrder(const Program& program) {
     const Task*& first = first_of_device[task.device];
     if (first == nullptr) first = &task;
     if (first->lane != task.lane) {
-      return Broken("collectives", Describe(*first), " is on lane ", Name(first->lane), " and ", Describe(task), " on lane ",
-                    Name(task.lane), "; expected all collectives of a device on one lane");
+      return RuleBroken("collectives", Describe(*first), " is on lane ", Name(first->lane), " and ", Describe(task),
+                        " on lane ", Name(task.lane), "; expected all collectives of a device on one lane");
     }
   }
   for (const auto& [key, tasks] : seen) {
@@ -189,9 +189,9 @@ absl::Status CheckInstanceOrder(const Program& program) {
       const int32_t found = std::get<Collective>(tasks[i]->body).instance;
       const int32_t wanted = std::get<Collective>(expected[i]->body).instance;
       if (found == wanted) continue;
-      return Broken("collectives", "number ", i, " of group ", key.first, " is instance ", found, " in ",
-                    Describe(*tasks[i]), ", but instance ", wanted, " in ", Describe(*expected[i]),
-                    "; expected one order on all members");
+      return RuleBroken("collectives", "number ", i, " of group ", key.first, " is instance ", found, " in ",
+                        Describe(*tasks[i]), ", but instance ", wanted, " in ", Describe(*expected[i]),
+                        "; expected one order on all members");
     }
   }
   return absl::OkStatus();
@@ -262,8 +262,8 @@ absl::Status CheckMessages(const Program& program) {
     if (meeting.is_collective) continue;
     const std::vector<TaskId>& sides = meeting.sides;
     if (sides.size() != 2) {
-      return Broken("messages", "message ", meeting.number, " (", Describe(program.task(sides[0])), ") has ", sides.size(),
-                    sides.size() == 1 ? " side" : " sides", "; expected two");
+      return RuleBroken("messages", "message ", meeting.number, " (", Describe(program.task(sides[0])), ") has ",
+                        sides.size(), sides.size() == 1 ? " side" : " sides", "; expected two");
     }
     RETURN_IF_ERROR(CheckSides(program, program.task(sides[0]), program.task(sides[1])));
   }
@@ -282,8 +282,8 @@ absl::Status CheckDeadlock(const Program& program) {
   const std::vector<TaskId> cycle = StepGraph(program).Cycle();
   if (cycle.empty()) return absl::OkStatus();
   const auto describe = [&](std::string* out, TaskId id) { absl::StrAppend(out, Describe(program.task(id))); };
-  return Broken("deadlock", "each of these must end before the next can start, and the last before the first: ",
-                absl::StrJoin(cycle, "; ", describe), "; change the order of a lane");
+  return RuleBroken("deadlock", "each of these must end before the next can start, and the last before the first: ",
+                    absl::StrJoin(cycle, "; ", describe), "; change the order of a lane");
 }
 
 }  // namespace colonnade::program

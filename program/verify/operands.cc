@@ -2,7 +2,6 @@
 // It has one overload for each op, in one file, so that one sees what is checked of which.
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -27,7 +26,7 @@ class OperandCheck {
 
   absl::Status Run() {
     std::visit(*this, task_.body);
-    return problem_.empty() ? absl::OkStatus() : Broken("structure", Describe(task_), " ", problem_);
+    return problem_.empty() ? absl::OkStatus() : RuleBroken("structure", Describe(task_), " ", problem_);
   }
 
   void operator()(const Compute& compute) {
@@ -38,9 +37,9 @@ class OperandCheck {
     if (exchange.peer < 0 || exchange.peer >= program_.device_count) return Fail("names the peer ", exchange.peer);
     if (!exchange.sends && !exchange.receives) return Fail("neither sends nor receives");
     if (exchange.sends && exchange.receives) {
-      Accesses({kR, kW});
+      HasAccesses({kR, kW});
     } else {
-      Accesses({exchange.sends ? kR : kW});
+      HasAccesses({exchange.sends ? kR : kW});
     }
   }
 
@@ -52,13 +51,13 @@ class OperandCheck {
     switch (collective.kind) {
       case CollectiveKind::kAllGather:
       case CollectiveKind::kAllToAll:
-        Accesses({kR, kW});
+        HasAccesses({kR, kW});
         return;
       case CollectiveKind::kReduceScatter:
-        if (Accesses({kR, kW})) SumsMasters();
+        if (HasAccesses({kR, kW})) SumsMasters();
         return;
       case CollectiveKind::kAllReduce:
-        if (Accesses({kA})) SumsMasters();
+        if (HasAccesses({kA})) SumsMasters();
         return;
       case CollectiveKind::kReduce:
       case CollectiveKind::kBroadcast:  // which member has which access is a matter of the whole instance
@@ -93,7 +92,7 @@ class OperandCheck {
         return Fail("has ", numbers->size(), " numbers for ", Size(1)[1], " channels");
       }
       for (double number : *numbers) {
-        if (!std::isfinite(number)) return Fail("has the number ", number, "; expected finite ones");
+        if (!FitsF32(number)) return Fail("has the number ", number, "; expected numbers that f32 holds");
       }
     }
   }
@@ -156,18 +155,18 @@ class OperandCheck {
   }
 
   void operator()(const BatchNormSums&) {
-    if (Normalises(0, 1) && task_.uses.size() == 3) Shaped(2, {1, 2, Size(0)[1]});
+    if (HasSumsOf(0, 1) && task_.uses.size() == 3) Shaped(2, {1, 2, Size(0)[1]});
   }
   void operator()(const BatchNormForward& op) {
     const size_t y = task_.uses.size() - 1;
-    if (!Counts(op.count) || !SameShapes({0, 4, y}) || !Normalises(0, 1)) return;
+    if (!HasCount(op.count) || !SameShapes({0, 4, y}) || !HasSumsOf(0, 1)) return;
     Channelwise({2, 3}, Size(0)[1]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
   void operator()(const BatchNormTrack& op) {
-    if (!Counts(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
+    if (!HasCount(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
     Channelwise({2}, Size(1)[0]);
-    Small("momentum", op.momentum);
+    IsFromZeroToOne("momentum", op.momentum);
     if (task_.uses.size() == 4) Shaped(3, {Gate::kCount});
   }
   void operator()(const BatchNormRecall&) {
@@ -177,33 +176,33 @@ class OperandCheck {
     const size_t folded = task_.uses.size() - 2;
     if (!Channels(0) || !SameShapes({0, folded})) return;
     Channelwise({1, 2, 3, 4, folded - 1, folded + 1}, Size(0)[0]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
   void operator()(const BatchNormBackwardSums& op) {
     const size_t dsums = task_.uses.size() - 3;
-    if (!Counts(op.count) || !SameShapes({0, 1}) || !Normalises(0, 2) || !SameShapes({2, dsums})) return;
+    if (!HasCount(op.count) || !SameShapes({0, 1}) || !HasSumsOf(0, 2) || !SameShapes({2, dsums})) return;
     if (dsums > 3) Channelwise({3, 4}, Size(0)[1]);
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
   void operator()(const BatchNormMaskedSums& op) {
     const size_t dz = task_.uses.size() - 4, dsums = dz + 1;
-    if (!Counts(op.count) || !SameShapes({0, 1, 2, dz}) || !Normalises(0, 3) || !SameShapes({3, dsums})) return;
+    if (!HasCount(op.count) || !SameShapes({0, 1, 2, dz}) || !HasSumsOf(0, 3) || !SameShapes({3, dsums})) return;
     if (dz > 4) SameShapes({0, 4});
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
   void operator()(const BatchNormBackward& op) {
     const size_t dx = task_.uses.size() - 1;
-    if (!Counts(op.count) || !SameShapes({0, 1, dx}) || !Normalises(0, 2) || !SameShapes({2, 3})) return;
+    if (!HasCount(op.count) || !SameShapes({0, 1, dx}) || !HasSumsOf(0, 2) || !SameShapes({2, 3})) return;
     Channelwise({4, dx - 1}, Size(0)[1]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
 
   void operator()(const LayerNormForward& op) {
     if (!SameShapes({0, 3}) || !HasMoments(0, 4)) return;
     Channelwise({1, 2}, Size(0)[1]);
-    Small("epsilon", op.epsilon);
+    IsFromZeroToOne("epsilon", op.epsilon);
   }
   void operator()(const LayerNormBackwardData&) {
     if (SameShapes({0, 1, 4}) && HasMoments(0, 2)) Channelwise({3}, Size(0)[1]);
@@ -226,17 +225,17 @@ class OperandCheck {
   }
 
   void operator()(const SoftmaxCrossEntropyForward& op) {
-    if (SameShapes({0, 2}) && Labels(1, 0)) Weighs(op);
+    if (SameShapes({0, 2}) && Labels(1, 0)) CheckLoss(op);
   }
   void operator()(const CountLabels&) {
     for (size_t i = 0; i + 1 < task_.uses.size(); ++i) Ranked({i}, 1);
   }
   void operator()(const SoftmaxCrossEntropyBackward& op) {
-    if (SameShapes({1, 3}) && Labels(2, 1)) Weighs(op);
+    if (SameShapes({1, 3}) && Labels(2, 1)) CheckLoss(op);
   }
   void operator()(const CheckFinite&) {}
   void operator()(const SgdUpdate& op) {
-    Small("momentum", op.momentum);
+    IsFromZeroToOne("momentum", op.momentum);
     Updates(op, 1);
   }
   void operator()(const AdamWUpdate& op) {
@@ -244,7 +243,7 @@ class OperandCheck {
     Updates(op, 2);
   }
   void operator()(const AverageUpdate& op) {
-    Small("decay", op.decay);
+    IsFromZeroToOne("decay", op.decay);
     const size_t w = task_.uses.size() - 2;
     if (AreAlike({w, w + 1}) && w > 0) Shaped(0, {Gate::kCount});
   }
@@ -255,9 +254,9 @@ class OperandCheck {
   }
   void operator()(const UpdateGate& op) {
     if (!Ranked({0}, 2) || !Shaped(0, {Size(0)[0], 2}) || !Shaped(1, {Gate::kCount}) || !Shaped(2, {Size(0)[0]})) return;
-    for (double number : {op.clip_norm, op.trust, op.weight_decay}) {
-      if (!(number >= 0 && FitsF32(number))) Fail("has the number ", number, "; expected one from 0 that f32 holds");
-    }
+    IsFactor("norm to clip to", op.clip_norm);
+    IsFactor("trust", op.trust);
+    IsFactor("weight decay", op.weight_decay);
     AreFactors("decays", op.decays, Size(0)[0]);
     AreFactors("adapted", op.adapted, Size(0)[0]);
   }
@@ -272,6 +271,7 @@ class OperandCheck {
       if (!AreAlike({g, i + 1})) return;
     }
     if (is_gated && Shaped(1, {Gate::kCount})) Shaped(2, {MemberCount(g)});
+    IsFactor("weight decay", op.weight_decay);
     AreFactors("rates", op.rates, MemberCount(g));
     AreFactors("decays", op.decays, MemberCount(g));
   }
@@ -290,6 +290,9 @@ class OperandCheck {
     const auto* bucket = std::get_if<Bucket>(&program_.buffer(task_.uses[i].buffer).storage);
     return bucket == nullptr ? 1 : static_cast<int64_t>(bucket->members.size());
   }
+  void IsFactor(absl::string_view name, double value) {
+    if (!(value >= 0 && FitsF32(value))) Fail("has ", name, " ", value, "; expected a number from 0 that f32 holds");
+  }
   void AreFactors(absl::string_view name, const Factors& factors, int64_t members) {
     if (!factors.empty() && static_cast<int64_t>(factors.size()) != members) {
       return Fail("has ", factors.size(), " numbers in ", name, "; expected ", members);
@@ -300,9 +303,9 @@ class OperandCheck {
   }
 
   template <class Loss>
-  void Weighs(const Loss& op) {
-    if (!(op.weight > 0 && std::isfinite(op.weight))) {
-      return Fail("has weight ", op.weight, "; expected a finite number above 0");
+  void CheckLoss(const Loss& op) {
+    if (!(op.weight > 0 && FitsF32(op.weight))) {
+      return Fail("has weight ", op.weight, "; expected a number above 0 that f32 holds");
     }
     if (!(op.label_smoothing >= 0 && op.label_smoothing < 1)) {
       Fail("has label smoothing ", op.label_smoothing, "; expected [0, 1)");
@@ -319,7 +322,7 @@ class OperandCheck {
   bool IsBucket(size_t i) const { return std::holds_alternative<Bucket>(program_.buffer(task_.uses[i].buffer).storage); }
 
   // Number and access of the operands of a transfer.
-  bool Accesses(std::initializer_list<Access> expected) {
+  bool HasAccesses(std::initializer_list<Access> expected) {
     bool equal = task_.uses.size() == expected.size();
     for (size_t i = 0; equal && i < expected.size(); ++i) equal = task_.uses[i].access == expected.begin()[i];
     const auto word = [](std::string* out, Access access) { absl::StrAppend(out, Name(access)); };
@@ -452,14 +455,14 @@ class OperandCheck {
   }
 
   // Whether `y` has the image extents that `window` leaves of `x`.
-  bool Windows(const Window& window, bool pools, size_t x, size_t y) {
+  bool HasWindowsOf(const Window& window, bool pools, size_t x, size_t y) {
     const int64_t p = OutputExtent(Size(x)[2], Rows(window), pools), q = OutputExtent(Size(x)[3], Columns(window), pools);
     return problem_.empty() && Shaped(y, {Size(x)[0], Size(y)[1], p, q});
   }
 
   bool Conv(const Window& window, int64_t groups, const ProductUses& uses) {
     const size_t x = uses.x, w = uses.w, y = uses.y;
-    if (!Ranked({x, w, y}, 4) || !Windows(window, /*pools=*/false, x, y)) return false;
+    if (!Ranked({x, w, y}, 4) || !HasWindowsOf(window, /*pools=*/false, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
       Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
@@ -478,7 +481,7 @@ class OperandCheck {
   }
 
   bool Pool(const Window& window, size_t x, size_t y) {
-    if (!Ranked({x, y}, 4) || !Windows(window, /*pools=*/true, x, y)) return false;
+    if (!Ranked({x, y}, 4) || !HasWindowsOf(window, /*pools=*/true, x, y)) return false;
     if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
     return problem_.empty();
   }
@@ -492,7 +495,7 @@ class OperandCheck {
   template <class Op>
   void Lrn(const Op& op) {
     if (op.size < 1) Fail("has a window of ", op.size, " channels");
-    if (!(op.alpha >= 0) || !(op.beta >= 0) || !(op.k > 0)) {
+    if (!(op.alpha >= 0 && FitsF32(op.alpha)) || !(op.beta >= 0 && FitsF32(op.beta)) || !(op.k > 0 && FitsF32(op.k))) {
       Fail("has alpha ", op.alpha, ", beta ", op.beta, " and k ", op.k, ", of which powers may not be finite");
     }
     if (!Ranked({0}, 4)) return;
@@ -501,7 +504,7 @@ class OperandCheck {
   }
 
   // Whether `sums` are those of groups of x's samples.
-  bool Normalises(size_t x, size_t sums) {
+  bool HasSumsOf(size_t x, size_t sums) {
     if (!Channels(x) || !Ranked({sums}, 3)) return false;
     const int64_t groups = Size(sums)[0];
     if (groups < 1 || Size(x)[0] % groups != 0) {
@@ -519,11 +522,11 @@ class OperandCheck {
   void Channelwise(std::initializer_list<size_t> operands, int64_t channels) {
     for (size_t i : operands) Shaped(i, {channels});
   }
-  bool Counts(int64_t count) {
+  bool HasCount(int64_t count) {
     if (count < 1) Fail("has a count of ", count, "; expected at least 1");
     return problem_.empty();
   }
-  void Small(absl::string_view name, double value) {
+  void IsFromZeroToOne(absl::string_view name, double value) {
     if (!(value >= 0 && value <= 1)) Fail("has ", name, " ", value, "; expected [0, 1]");
   }
 

@@ -80,9 +80,9 @@ absl::Status CheckInitialised(const Program& program) {
       const std::vector<Region> missing = written.Missing(location);
       if (!missing.empty()) {
         const Buffer& root = program.buffer(location.root);
-        return Broken("initialised", Describe(task), " reads ", ToString(use.region), " of ",
-                      Describe(program.buffer(use.buffer)), ", but no task before it writes ", ToString(missing.front()),
-                      root.id == use.buffer ? std::string() : absl::StrCat(" of ", Describe(root)));
+        return RuleBroken("initialised", Describe(task), " reads ", ToString(use.region), " of ",
+                          Describe(program.buffer(use.buffer)), ", but no task before it writes ", ToString(missing.front()),
+                          root.id == use.buffer ? std::string() : absl::StrCat(" of ", Describe(root)));
       }
       written.Add(location);  // one box for the many that made it up
     }
@@ -96,15 +96,15 @@ absl::Status CheckInitialised(const Program& program) {
 absl::Status CheckWaits(const Program& program) {
   const auto check = [&](const Task& task, TaskId wait, bool in_step_before) {
     if (!wait.valid() || static_cast<size_t>(wait.value) >= program.tasks.size()) {
-      return Broken("waits", Describe(task), " waits for task ", wait.value, " of ", program.tasks.size());
+      return RuleBroken("waits", Describe(task), " waits for task ", wait.value, " of ", program.tasks.size());
     }
     const Task& other = program.task(wait);
     if (other.device != task.device || other.lane == task.lane) {
-      return Broken("waits", Describe(task), " on lane ", Name(task.lane), " waits for ", Describe(other), " on lane ",
-                    Name(other.lane), "; expected another lane of the same device");
+      return RuleBroken("waits", Describe(task), " on lane ", Name(task.lane), " waits for ", Describe(other), " on lane ",
+                        Name(other.lane), "; expected another lane of the same device");
     }
     if (!in_step_before && wait >= task.id) {
-      return Broken("waits", Describe(task), " waits for ", Describe(other), ", which comes later in the step");
+      return RuleBroken("waits", Describe(task), " waits for ", Describe(other), ", which comes later in the step");
     }
     return absl::OkStatus();
   };
@@ -143,13 +143,13 @@ absl::Status CheckOrder(const Program& program) {
   for (const Task& task : program.tasks) {
     for (TaskId before : dependencies.within[task.id.value]) {
       if (order.Within(before, task.id)) continue;
-      return Broken("order", DescribeConflict(program, program.task(before), task, false),
-                    ", but nothing orders them; add a wait");
+      return RuleBroken("order", DescribeConflict(program, program.task(before), task, false),
+                        ", but nothing orders them; add a wait");
     }
     for (TaskId before : dependencies.carried[task.id.value]) {
       if (order.Carried(before, task.id)) continue;
-      return Broken("order", DescribeConflict(program, program.task(before), task, true),
-                    ", but nothing orders them; add a wait on the step before");
+      return RuleBroken("order", DescribeConflict(program, program.task(before), task, true),
+                        ", but nothing orders them; add a wait on the step before");
     }
   }
   return absl::OkStatus();

@@ -24,16 +24,19 @@ class Operands {
       places_.push_back(Locate(program, use));
     }
     std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return KeyOf(a) < KeyOf(b); });
+    next_write_.assign(order_.size() + 1, order_.size());
+    for (size_t i = order_.size(); i-- > 0;) next_write_[i] = IsWritten(i) ? i : next_write_[i + 1];
   }
 
   const Location& place(size_t use) const { return places_[use]; }
 
-  // Two operands that share an element, one of them written, the first in the task first; empty if there are none.
+  // Two operands that share an element, one of them written, the first in the task first; empty if there are none. What is
+  // read is compared with what is written alone: a sum may read one tensor any number of times.
   std::optional<std::pair<size_t, size_t>> Clash() const {
     for (size_t i = 0; i < order_.size(); ++i) {
-      for (size_t j = i + 1; j < order_.size() && MayMeet(places_[order_[i]], places_[order_[j]]); ++j) {
+      const auto next = [&](size_t j) { return IsWritten(i) ? j : next_write_[j]; };
+      for (size_t j = next(i + 1); j < order_.size() && MayMeet(places_[order_[i]], places_[order_[j]]); j = next(j + 1)) {
         const auto [first, second] = std::minmax(order_[i], order_[j]);
-        if (!Writes(task_.uses[first].access) && !Writes(task_.uses[second].access)) continue;
         if (ShareElements(places_[first], places_[second])) return std::pair(first, second);
       }
     }
@@ -41,6 +44,7 @@ class Operands {
   }
 
  private:
+  bool IsWritten(size_t i) const { return Writes(task_.uses[order_[i]].access); }
   static int64_t Begin(const Location& place) { return place.region.offset.empty() ? 0 : place.region.offset[0]; }
   static int64_t End(const Location& place) {
     return place.region.size.empty() ? 1 : place.region.offset[0] + place.region.size[0];
@@ -57,8 +61,9 @@ class Operands {
   }
 
   const Task& task_;
-  std::vector<Location> places_;  // by use
-  std::vector<size_t> order_;     // uses, sorted
+  std::vector<Location> places_;    // by use
+  std::vector<size_t> order_;       // uses, sorted
+  std::vector<size_t> next_write_;  // by place in `order_`, that behind the last included: the first one from there
 };
 
 // What collectives do in place.
@@ -116,9 +121,10 @@ absl::Status CheckOverlap(const Program& program) {
       return absl::StrCat("operand ", i, " (", Name(use.access), " ", ToString(use.region), " of ",
                           Describe(program.buffer(use.buffer)), ")");
     };
-    return Broken("overlap", Describe(task), " has ", describe(clash->first), " and ", describe(clash->second),
-                  ", which share elements; expected boxes apart, or in an all-gather or a reduce-scatter the member's own "
-                  "part");
+    return RuleBroken(
+        "overlap", Describe(task), " has ", describe(clash->first), " and ", describe(clash->second),
+        ", which share elements; expected boxes apart, or in an all-gather or a reduce-scatter the member's own "
+        "part");
   }
   return absl::OkStatus();
 }

@@ -51,7 +51,7 @@ std::string Describe(const Buffer& buffer);  // buffer 12 "conv1.y"
 std::string Describe(const Extents& extents);
 
 template <class... Parts>
-absl::Status Broken(const char* rule, const Parts&... parts) {
+absl::Status RuleBroken(const char* rule, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(rule, ": ", parts...));
 }
 

@@ -190,7 +190,7 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
               {absl::StrCat(In("wrong.toml"), ": line 1: --steps: expected a whole number"), "1_0"});
   ExpectError("train --model=lenet --std=0", 2, {"--std: expected a number from 1e-40", "found \"0\""});
   ExpectError("train --model=two_column --data=digits --devices=1 --plan=hybrid", 2,
-              {"found 2 columns on 1 device; set --devices"});
+              {"found 2 columns on 1 device; use another number of either"});
 }
 
 TEST_F(Command, TwoRunsGiveEqualBits) {

@@ -114,6 +114,11 @@ TEST_F(LearningRateFlags, MicroBatchesDivideTheBatch) {
               {"--accumulate: expected a number of micro-batches that divides", "32", "5"});
   ExpectError("train --model=resnet20 --data=synthetic --steps=1 --accumulate=2 --batch=8", 2,
               {"bn1", "--batch-norm=ghost:N"});
+  Write("resnet20.json", Run("models resnet20 --json").out);
+  const Result of_file =
+      Run(absl::StrCat("train --model=", In("resnet20.json"), " --data=synthetic --steps=1 --accumulate=2 --batch=8"));
+  EXPECT_THAT(of_file.err, HasSubstr("set samples_per_group"));
+  EXPECT_THAT(of_file.err, Not(HasSubstr("--batch-norm"))) << "no flag for a file, which says it itself";
 }
 
 TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {

@@ -136,8 +136,8 @@ TEST(EmitBatchNorm, BackwardOfAReluThatIsRecalledReadsTheParametersToo) {
 TEST(EmitBatchNorm, AMaskMakesTheSumsAnOpThatWritesTheMaskedGradient) {
   OneShard shard(kNorm, kSixImages);
   int64_t flops = 0;
-  const std::pair<Fused, std::string> mask = {Fused::kMask, "kept"}, more = {Fused::kMore, "more"},
-                                      masked = {Fused::kMasked, "dz"};
+  const std::pair<Fused, std::string> mask = {Fused::kMaskSource, "kept"}, more = {Fused::kGradientAddend, "more"},
+                                      masked = {Fused::kMaskedGradient, "dz"};
   EXPECT_THAT(shard.FusedWords(3, D(Y()), {mask, masked}, &flops),
               ElementsAre("batch_norm_masked_sums read x, read kept, read dy, read sums, write dz, write gradient_sums, "
                           "write dw, write db"));

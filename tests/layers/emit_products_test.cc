@@ -63,13 +63,12 @@ TEST(EmitFullyConnected, OperandsStandInTheOrderOfTheOp) {
   EXPECT_EQ(without.Backward()[1].flops, flops);
 }
 
-// With strategy row on some axis: the sum over devices stands between the product and the bias.
+// The sum over devices stands between the product and the bias.
 TEST(EmitProduct, UnderRowTheBiasIsAddedInAStageOfItsOwn) {
-  const std::vector<Strategy> row = {Strategy::kReplicate, Strategy::kRow};
   for (const auto& [layer, inputs, op] : std::vector<std::tuple<Layer, std::vector<Shape>, std::string>>{
            {Conv2d{.out_channels = 8, .kernel = 3}, kImage, "conv"},
            {FullyConnected{.out_features = 7}, kFlat, "fully_connected"}}) {
-    const OneShard shard(layer, inputs, {.strategies = row});
+    const OneShard shard(layer, inputs, {.makes_partial_sum = true});
     ASSERT_EQ(shard.stages().stages.size(), 5u);
     EXPECT_THAT(shard.StageWords(0), ElementsAre(op + "_forward read x, read w, write z"));
     EXPECT_THAT(shard.StageWords(1), ElementsAre("bias_forward read z, read b, write y"));
@@ -80,9 +79,8 @@ TEST(EmitProduct, UnderRowTheBiasIsAddedInAStageOfItsOwn) {
 }
 
 TEST(EmitProduct, UnderRowTheOpsOfTheProductHaveNoBias) {
-  const std::vector<Strategy> row = {Strategy::kRow};
-  const OneShard conv(Conv2d{.out_channels = 8, .kernel = 3}, kImage, {.strategies = row}),
-      fc(FullyConnected{.out_features = 7}, kFlat, {.strategies = row});
+  const OneShard conv(Conv2d{.out_channels = 8, .kernel = 3}, kImage, {.makes_partial_sum = true}),
+      fc(FullyConnected{.out_features = 7}, kFlat, {.makes_partial_sum = true});
   EXPECT_FALSE(std::get<program::ConvForward>(conv.Stage(0)[0].op).bias);
   EXPECT_FALSE(std::get<program::ConvBackwardWeights>(conv.Stage(3)[0].op).bias);
   EXPECT_FALSE(std::get<program::FullyConnectedForward>(fc.Stage(0)[0].op).bias);
@@ -90,7 +88,7 @@ TEST(EmitProduct, UnderRowTheOpsOfTheProductHaveNoBias) {
 }
 
 TEST(EmitProduct, ABiasAddedApartIsAnAddOfEachElement) {
-  const OneShard shard(FullyConnected{.out_features = 7}, kFlat, {.strategies = {Strategy::kRow}});
+  const OneShard shard(FullyConnected{.out_features = 7}, kFlat, {.makes_partial_sum = true});
   EXPECT_EQ(shard.Stage(1)[0].flops, 14);
   EXPECT_EQ(shard.Stage(2)[0].flops, 14);
 }

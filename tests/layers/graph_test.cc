@@ -88,6 +88,33 @@ TEST(GraphBuilder, WrongAttributesAreRefused) {
               HasSubstr("channels alone"));
 }
 
+TEST(GraphBuilder, InitialValuesAreNumbersThatF32Holds) {
+  const auto with = [](double initial_weight, program::Initializer weight_init) {
+    GraphBuilder net("net");
+    auto x = net.BatchNorm("norm", net.Input("images", {4}), {.initial_weight = initial_weight});
+    net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4, .weight_init = weight_init}));
+    return std::string(std::move(net).Build().status().message());
+  };
+  const auto gaussian = [](double value) { return program::Initializer{program::Initializer::Kind::kGaussian, value}; };
+  EXPECT_EQ(with(1, gaussian(1e38)), "");
+  EXPECT_THAT(with(1e39, gaussian(1)),
+              HasSubstr("BatchNorm \"norm\": expected an initial value of weight that f32 holds, found 1e+39"));
+  EXPECT_THAT(with(double{NAN}, gaussian(1)), HasSubstr("\"norm\": expected an initial value of weight that f32 holds"));
+  EXPECT_THAT(with(1, gaussian(1e300)),
+              HasSubstr("\"fc\": expected an initial value of weight that f32 holds, found 1e+300"));
+}
+
+TEST(GraphBuilder, ALayerReadsAtMostAThousandInputs) {
+  const auto with = [](size_t count) {
+    GraphBuilder net("net");
+    auto x = net.Input("images", {4});
+    net.SoftmaxCrossEntropy("loss", net.Add("add", std::vector<LayerId>(count, x)));
+    return std::string(std::move(net).Build().status().message());
+  };
+  EXPECT_EQ(with(1000), "");
+  EXPECT_THAT(with(1001), HasSubstr("Add \"add\": expected at most 1000 inputs, found 1001"));
+}
+
 TEST(GraphBuilder, EveryLayerReachesALoss) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.Relu("r", net.Input("images", {4})); }), HasSubstr("SoftmaxCrossEntropy"));
   EXPECT_THAT(ErrorOf([](GraphBuilder&) {}), HasSubstr("Input"));
@@ -121,8 +148,8 @@ TEST(GraphBuilder, LossesHaveWeightsAndShareTheLabels) {
   };
   EXPECT_EQ(with({.weight = 0.3, .label_smoothing = 0.999}, 4), "");
   EXPECT_THAT(with({}, 5), HasSubstr("one number of classes for all losses, found 5 of \"head\" and 4 of \"loss\""));
-  for (double weight : {0.0, -1.0, double{INFINITY}, double{NAN}}) {
-    EXPECT_THAT(with({.weight = weight}, 4), HasSubstr("\"head\": expected a finite weight above 0, found"));
+  for (double weight : {0.0, -1.0, 1e39, double{INFINITY}, double{NAN}}) {
+    EXPECT_THAT(with({.weight = weight}, 4), HasSubstr("\"head\": expected a weight above 0 that f32 holds, found"));
   }
   for (double smoothing : {-0.1, 1.0, double{NAN}}) {
     EXPECT_THAT(with({.label_smoothing = smoothing}, 4), HasSubstr("expected label smoothing in [0, 1), found"));

@@ -2,6 +2,7 @@
 #ifndef COLONNADE_TESTS_LAYERS_LAYER_CASE_H_
 #define COLONNADE_TESTS_LAYERS_LAYER_CASE_H_
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "layers/traits.h"
 
 namespace colonnade::layers {
+
+// What a layer's stages are told of these strategies, on axes of several positions.
+inline StageOptions Under(const std::vector<Strategy>& strategies) {
+  return {.makes_partial_sum = std::find(strategies.begin(), strategies.end(), Strategy::kRow) != strategies.end()};
+}
 
 inline const std::vector<program::Shape> kImage = {{2, 4, 5, 5}};  // as the only input
 
@@ -32,7 +38,7 @@ inline LayerShapes ShapesOf(const Layer& layer, const std::vector<program::Shape
   }
   shapes.global_inputs = shapes.inputs;
   for (const ParameterSpec& p : Parameters(layer, samples)) shapes.parameters.push_back(p.shape);
-  const LayerStages stages = Stages(layer, shapes, {.strategies = strategies});
+  const LayerStages stages = Stages(layer, shapes, Under(strategies));
   for (const ParameterSpec& state : stages.state) shapes.state.push_back(state.shape);
   for (const InnerSpec& inner : stages.inner) shapes.inner.push_back(inner.shape);
   return shapes;

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layers/common_shardings.h"
 #include "layers/layer.h"
-#include "layers/legality.h"
 #include "tests/layers/layer_case.h"
 
 namespace colonnade::layers {

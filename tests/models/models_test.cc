@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/zoo.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/verify.h"

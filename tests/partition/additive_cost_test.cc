@@ -42,8 +42,8 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
   for (size_t node = 1; node < graph.nodes.size(); ++node) {
     StrategyOption& option = options[node][0];
     option.strategies = plan.layers.at(graph.nodes[node].name);
-    absl::StatusOr<LayerCost> layer =
-        CostOfLayer(graph, layers::LayerId{static_cast<int32_t>(node)}, plan.mesh, option.strategies, batch, cost);
+    absl::StatusOr<LayerCost> layer = CostOfLayer(graph, layers::LayerId{static_cast<int32_t>(node)}, plan.mesh,
+                                                  option.strategies, batch, cost, ContentsOf(graph, cost));
     EXPECT_TRUE(layer.ok()) << layer.status();
     option.cost = *std::move(layer);
     within += option.cost.transfer_sec;

@@ -43,21 +43,21 @@ TEST(CheckActions, AValueIsMadeOnceAndBeforeItIsRead) {
 
 TEST(CheckActions, APartIsMadeOnceAndBeforeItIsRead) {
   CheckCase c;
-  c.lowering.parts = 2;
+  c.lowering.batch_parts = 2;
   const ValueId x = c.Add("x", {8, 4});
   std::vector<Action>& actions = c.lowering.actions;
-  for (int part : {0, 1}) c.ForwardOf("fc1", {{Y(), x}}), actions.back().part = part;
+  for (int part : {0, 1}) c.ForwardOf("fc1", {{Y(), x}}), actions.back().batch_part = part;
   c.ForwardOf("relu", {{X(), x}});
   EXPECT_EQ(c.Problem(), "");
   std::swap(actions[1], actions[2]);
   EXPECT_THAT(c.Problem(), HasSubstr("layer relu reads x before it is made")) << "of which one part is there";
-  actions[1].part = 0;
+  actions[1].batch_part = 0;
   EXPECT_EQ(c.Problem(), "");
-  actions[1].part = 1;
+  actions[1].batch_part = 1;
   EXPECT_THAT(c.Problem(), HasSubstr("layer relu reads x before it is made"));
   actions[1] = actions[0];
   EXPECT_THAT(c.Problem(), HasSubstr("x is made twice"));
-  actions[1].part.reset();
+  actions[1].batch_part.reset();
   EXPECT_THAT(c.Problem(), HasSubstr("x is made twice"));
 }
 

@@ -333,10 +333,5 @@ TEST(ChoosePrecision, KernelsThatComputeInTheTypeOfParametersReadThemAsTheyAre) 
   }
 }
 
-TEST(ChoosePrecision, AProgramsTypeIsAFloatingOne) {
-  LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), 1, 1, {kReplicate, kReplicate}), {.dtype = DType::kU8});
-  EXPECT_EQ(ChoosePrecision(c.lowering).code(), absl::StatusCode::kInvalidArgument);
-}
-
 }  // namespace
 }  // namespace colonnade::partition

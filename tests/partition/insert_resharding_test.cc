@@ -80,6 +80,15 @@ TEST(InsertResharding, AHostInputIsLoadedOnceInEachPlacementThatIsNeeded) {
   EXPECT_EQ(c.lowering.actions[0].outputs[0], c.lowering.actions[4].inputs[0].value);
 }
 
+TEST(InsertResharding, RefusesWhatWouldHaveToBecomePartial) {
+  PlacedCase c;
+  const ValueId y = c.Made("fc1", "y", {kS0, kR});
+  c.ForwardOf("relu", {{X(), y, {kS0, kP}}});
+  const absl::Status status = InsertResharding(c.lowering);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("y is not as relu needs it"));
+}
+
 TEST(InsertResharding, TwoAxesMoveOneAfterTheOther) {
   PlacedCase c;
   const ValueId y = c.Made("fc1", "y", {kS0, kS1});

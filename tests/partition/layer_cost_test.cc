@@ -34,8 +34,8 @@ struct Costs {
 // weights and, but for fc1, once for dx; an update takes 6 flop an element.
 LayerCost Of(const std::string& layer, int64_t replicas, int64_t columns, const Strategies& strategies, Costs& costs) {
   const LoweringCase c(TwoLayers(), PlanOf(TwoLayers(), replicas, columns, {kReplicate, kReplicate}));
-  absl::StatusOr<LayerCost> cost =
-      CostOfLayer(c.graph, layers::LayerId{c.Node(layer)}, c.plan.mesh, strategies, 8, costs.Functions());
+  absl::StatusOr<LayerCost> cost = CostOfLayer(c.graph, layers::LayerId{c.Node(layer)}, c.plan.mesh, strategies, 8,
+                                               costs.Functions(), ContentsOf(c.graph, costs.Functions()));
   EXPECT_TRUE(cost.ok()) << cost.status();
   return cost.ok() ? *std::move(cost) : LayerCost{};
 }
@@ -58,9 +58,11 @@ TEST(CostOfLayer, InEvaluationIsForwardAlone) {
     Costs costs;
     CostFunctions functions = costs.Functions();
     const layers::LayerId fc2{c.Node("fc2")};
-    const absl::StatusOr<LayerCost> trained = CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions);
+    const absl::StatusOr<LayerCost> trained =
+        CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions, ContentsOf(c.graph, functions));
     functions.mode = program::Mode::kEval;
-    const absl::StatusOr<LayerCost> tested = CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions);
+    const absl::StatusOr<LayerCost> tested =
+        CostOfLayer(c.graph, fc2, c.plan.mesh, strategies, 8, functions, ContentsOf(c.graph, functions));
     ASSERT_TRUE(trained.ok() && tested.ok());
     EXPECT_NEAR(tested->compute_sec, (trained->compute_sec - trained->update_sec) / 3,
                 16);                                         // one of three products; the bias
@@ -78,7 +80,8 @@ TEST(CostOfLayer, OfAFrozenLayerHasNoGradientsOfParametersAndNoUpdate) {
     Costs costs;
     CostFunctions functions = costs.Functions();
     functions.frozen_layers = frozen;
-    return *CostOfLayer(c.graph, layers::LayerId{c.Node("fc2")}, c.plan.mesh, {kBatch, kReplicate}, 8, functions);
+    return *CostOfLayer(c.graph, layers::LayerId{c.Node("fc2")}, c.plan.mesh, {kBatch, kReplicate}, 8, functions,
+                        ContentsOf(c.graph, functions));
   };
   const LayerCost last = of_fc2({"fc2"}), both = of_fc2({"fc1", "fc2"});
   EXPECT_EQ(last.compute_sec, 2 * product);
@@ -103,7 +106,7 @@ TEST(CostOfLayer, OfAFrozenNormalisationCountsBackwardWhereALayerBeforeItIsTrain
       CostFunctions functions = costs.Functions();
       functions.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); };
       functions.frozen_layers = std::move(frozen);
-      return *CostOfLayer(graph, layers::LayerId{2}, mesh, {kBatch, kReplicate}, 8, functions);
+      return *CostOfLayer(graph, layers::LayerId{2}, mesh, {kBatch, kReplicate}, 8, functions, ContentsOf(graph, functions));
     };
     const LayerCost trained = of_norm({}), frozen = of_norm({"norm"}), prefix = of_norm({"conv", "norm"});
     EXPECT_EQ(frozen.compute_sec, trained.compute_sec - trained.update_sec);
@@ -123,7 +126,8 @@ TEST(CostOfLayer, OfALayerWithoutParametersBeforeItIsForwardAlone) {
   const layers::LayerGraph graph = Built(std::move(net));
   const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); }};
   const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
-  const absl::StatusOr<LayerCost> flatten = CostOfLayer(graph, layers::LayerId{2}, mesh, {kReplicate, kReplicate}, 8, cost);
+  const absl::StatusOr<LayerCost> flatten =
+      CostOfLayer(graph, layers::LayerId{2}, mesh, {kReplicate, kReplicate}, 8, cost, ContentsOf(graph, cost));
   ASSERT_TRUE(flatten.ok()) << flatten.status();
   EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
 }
@@ -140,8 +144,8 @@ TEST(CostOfLayer, CountsTheBytesOfEachUseInTheTypeOfTheProgram) {
   }};
   for (const auto& [dtype, size] : {std::pair{program::DType::kF32, 4}, {program::DType::kBF16, 2}}) {
     cost.dtype = dtype;
-    const absl::StatusOr<LayerCost> pool =
-        CostOfLayer(graph, layers::LayerId{2}, Mesh::ReplicasByColumns(1, 1), {kReplicate, kReplicate}, 8, cost);
+    const absl::StatusOr<LayerCost> pool = CostOfLayer(graph, layers::LayerId{2}, Mesh::ReplicasByColumns(1, 1),
+                                                       {kReplicate, kReplicate}, 8, cost, ContentsOf(graph, cost));
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_EQ(pool->compute_sec, 2 * (size * 8 * 16 + size * 8 * 4 + 8 * 4));
   }

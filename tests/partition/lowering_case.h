@@ -37,8 +37,8 @@ struct KindOf {
     std::string kind = forward ? "forward" : "backward";
     for (layers::Fused fused : run.fused_reads) {
       if (fused == layers::Fused::kAddend) kind += "+addend";
-      if (fused == layers::Fused::kMask) kind += "+mask";
-      if (fused == layers::Fused::kMore) kind += "+more";
+      if (fused == layers::Fused::kMaskSource) kind += "+mask";
+      if (fused == layers::Fused::kGradientAddend) kind += "+more";
       if (fused == layers::Fused::kWeight) kind += "+weight";
       if (fused == layers::Fused::kBias) kind += "+bias";
     }
@@ -78,7 +78,7 @@ inline std::string Words(const Lowering& lowering, const Action& action) {
   }
   return absl::StrCat(std::visit(KindOf{lowering}, action.body), " ", action.provenance.layer, ":", inputs,
                       outputs.empty() ? "" : " ->", outputs,
-                      action.part.has_value() ? absl::StrCat(" part ", *action.part) : "");
+                      action.batch_part.has_value() ? absl::StrCat(" part ", *action.batch_part) : "");
 }
 
 inline std::vector<std::string> Actions(const Lowering& lowering) {
@@ -113,7 +113,7 @@ class LoweringCase {
     EXPECT_TRUE(sharding.ok()) << sharding.status();
     if (!sharding.ok()) return;
     lowering.shardings = std::move(sharding->nodes);
-    lowering.parts = sharding->transfer_parts;
+    lowering.batch_parts = sharding->transfer_parts;
   }
   LoweringCase(const LoweringCase&) = delete;
 

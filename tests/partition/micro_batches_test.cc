@@ -98,7 +98,7 @@ TEST(MicroBatches, NormaliseGroupsThatTheyHold) {
   const absl::Status refused = Lower(whole, SinglePlan(whole), {.global_batch = 16, .micro_batches = 2}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), HasSubstr("layer \"norm\""));
-  EXPECT_THAT(refused.message(), HasSubstr("ghost"));
+  EXPECT_THAT(refused.message(), HasSubstr("which is in 2 micro-batches; set samples_per_group"));
   EXPECT_EQ(Lower(groups, SinglePlan(groups), {.global_batch = 16, .micro_batches = 3}).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Lower(groups, SinglePlan(groups), {.global_batch = 16, .micro_batches = 16}).status().code(),

@@ -119,19 +119,19 @@ TEST(OrderActions, AnExchangeOfActivationsHoldsUpItsReaderAndWaitsForAReductionT
 // Parts of 40 move until 40 and 80, the bucket until 100. The first part is read at 40, and b ends at 95.
 TEST(OrderActions, APartHoldsUpTheReaderOfThatPartAlone) {
   OrderCase c({20});
-  c.lowering.parts = 2;
+  c.lowering.batch_parts = 2;
   std::vector<Action>& actions = c.lowering.actions;
   const ValueId moved = c.Gather("moved", 80);
   actions.push_back(actions.back());
-  for (int part : {0, 1}) actions[part].part = part;
+  for (int part : {0, 1}) actions[part].batch_part = part;
   c.Reduce(0);
   c.Relu("a", 10, moved);
   const Action a = actions.back();
-  actions.back().part = 0;
+  actions.back().batch_part = 0;
   c.Relu("b", 50);
   c.Relu("c", 1);
   actions.push_back(a);
-  actions.back().part = 1;
+  actions.back().batch_part = 1;
   c.Relu("d", 1);
   ASSERT_TRUE(OrderActions(c.lowering).ok());
   EXPECT_THAT(Actions(c.lowering),

@@ -17,7 +17,6 @@
 #include "gtest/gtest.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "partition/planner/bound.h"
 #include "partition/planner/proposals.h"
 #include "tests/partition/random_case.h"
 #include "tests/program/each_for_itself.h"

@@ -53,13 +53,13 @@ class Coverage {
     CountActions(graph, plan, lowering);
     if (!FuseEpilogues(lowering).ok() || !FuseMasks(lowering).ok()) return;
     CountFused(lowering);
-    lowering.parts = sharding->transfer_parts;
+    lowering.batch_parts = sharding->transfer_parts;
     if (ChoosePrecision(lowering).ok() && SplitTransfers(lowering).ok()) CountParts(graph, lowering);
   }
 
   void CountParts(const layers::LayerGraph& graph, const Lowering& lowering) {
     for (const Action& action : lowering.actions) {
-      if (!action.part.has_value()) continue;
+      if (!action.batch_part.has_value()) continue;
       if (const auto* reshard = std::get_if<Reshard>(&action.body)) drawn_.insert(InParts(Name(reshard->entry.kind), true));
       const auto* run = std::get_if<RunStage>(&action.body);
       if (run == nullptr) continue;
@@ -97,7 +97,7 @@ class Coverage {
         if (plan.mesh.axes[a].size == 1) continue;
         const TensorPlacement& output = lowering.shardings[run->node].output;
         if (!output[a].sections.empty() && output[a].dim == 1)
-          drawn_.insert(InSections(layers::TypeName(node.layer), forward));
+          drawn_.insert(SectionedSide(layers::TypeName(node.layer), forward));
         drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",
                                    a, forward ? " forward" : " backward"));
       }
@@ -106,7 +106,7 @@ class Coverage {
 
   static constexpr char kRecalled[] = "a mask that is recalled";
   static std::string InOneAction(layers::Fused fused) { return absl::StrCat("fused operand ", static_cast<int>(fused)); }
-  static std::string InSections(const char* layer, bool forward) {
+  static std::string SectionedSide(const char* layer, bool forward) {
     return absl::StrCat(layer, " in sections", forward ? " forward" : " backward");
   }
   static std::string InParts(const char* what, bool forward) {
@@ -144,7 +144,7 @@ class Coverage {
         InParts(Reduction::kAllReduce), InParts(Reduction::kMaster),  "networks with losses: 1",
         "networks with losses: 2"};
     // A fused sum of gradients needs more layers that lie alike: one device has it, with which plans are compared.
-    for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMask}) expected.push_back(InOneAction(fused));
+    for (layers::Fused fused : {layers::Fused::kAddend, layers::Fused::kMaskSource}) expected.push_back(InOneAction(fused));
     expected.emplace_back(kRecalled);
     for (const char* layer : {"FullyConnected", "Dropout", "Flatten"}) {
       for (bool forward : {false, true}) expected.push_back(InParts(layer, forward));
@@ -158,7 +158,7 @@ class Coverage {
       expected.emplace_back(to);
     }
     for (const char* layer : {"Concat", "MaxPool", "AvgPool", "Relu", "Gelu"}) {
-      for (bool forward : {false, true}) expected.push_back(InSections(layer, forward));
+      for (bool forward : {false, true}) expected.push_back(SectionedSide(layer, forward));
     }
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},

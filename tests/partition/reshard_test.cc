@@ -205,7 +205,7 @@ std::vector<Shard> Apply(const Mesh& mesh, const ReshardEntry& e, const std::vec
       for (int q : group) theirs.push_back(Slice(x[q], section));
       sections.push_back(ApplyTo(theirs, me, mesh, e, p));
     }
-    y[p] = Concatenate(sections, InSections(e).dim);
+    y[p] = Concatenate(sections, SectionedSide(e).dim);
     const std::vector<Region> places = SectionsOf(e, y[p].shape);
     EXPECT_EQ(places.size(), sections.size());
     for (size_t s = 0; s < places.size(); ++s) EXPECT_EQ(places[s].size, sections[s].shape);
@@ -264,7 +264,7 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
             const int summands = SummandCount(mesh, from);
             std::vector<Shard> held;
             for (int p = 0; p < mesh.device_count(); ++p) held.push_back(Initial(mesh, from, global, p));
-            for (const ReshardEntry& entry : PlanReshard(mesh, from, to)) {
+            for (const ReshardEntry& entry : ReshardPath(mesh, from, to)) {
               ASSERT_EQ(entry.from, from[entry.axis]) << what;
               TensorPlacement next = from;
               next[entry.axis] = entry.to;
@@ -302,14 +302,26 @@ TEST(Reshard, EveryPathGivesEachPositionWhatThePlacementSays) {
 TEST(Reshard, EqualPlacementsNeedNothing) {
   const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
   const TensorPlacement p{Placement::Split(0), Placement::Split(1)};
-  EXPECT_TRUE(PlanReshard(mesh, p, p).empty());
+  EXPECT_TRUE(ReshardPath(mesh, p, p).empty());
+}
+
+// It would be a sum in which each summand counts once for each device.
+TEST(Reshard, NothingBecomesPartial) {
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 4);
+  const Placement r = Placement::Replicated();
+  for (const Placement& partial : {Placement::Partial(), Placement::Partial(2)}) {
+    EXPECT_TRUE(ReshardPath(mesh, {r, partial}, {r, partial}).empty());
+    for (const Placement& from : {r, Placement::Split(0), Placement::Split(1), Placement::Replicated(2)}) {
+      EXPECT_TRUE(ReshardPath(mesh, {r, from}, {r, partial}).empty()) << layers::ToString(from);
+    }
+  }
 }
 
 TEST(Reshard, OneEntryWhereTheTableHasOne) {
   const Mesh mesh = Mesh::ReplicasByColumns(1, 4);
   const Placement r = Placement::Replicated();
   auto only = [&](const Placement& from, const Placement& to) {
-    const auto path = PlanReshard(mesh, {r, from}, {r, to});
+    const auto path = ReshardPath(mesh, {r, from}, {r, to});
     EXPECT_EQ(path.size(), 1u) << layers::ToString(from) << " to " << layers::ToString(to);
     return path.empty() ? ReshardKind::kSlice : path[0].kind;
   };
@@ -335,7 +347,7 @@ TEST(Reshard, SectionsBecomeOtherCutsOfChannelsByWayOfReplicated) {
   const Placement r = Placement::Replicated(), sections = Placement::SplitSections({8, 16});
   const auto kinds = [&](const Placement& from, const Placement& to) {
     std::string names;
-    for (const ReshardEntry& entry : PlanReshard(mesh, {r, from}, {r, to})) names += std::string(Name(entry.kind)) + " ";
+    for (const ReshardEntry& entry : ReshardPath(mesh, {r, from}, {r, to})) names += std::string(Name(entry.kind)) + " ";
     return names;
   };
   EXPECT_EQ(kinds(sections, Placement::Split(1)), "all_gather slice ");
@@ -351,7 +363,7 @@ TEST(Reshard, SectionsOfTwoAxesAreOpenedFromWithin) {
   const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
   const Placement r = Placement::Replicated(), outer = Placement::SplitSections({8, 16}),
                   inner = Placement::SplitSections({4, 8});
-  const auto path = PlanReshard(mesh, {outer, inner}, {r, r});
+  const auto path = ReshardPath(mesh, {outer, inner}, {r, r});
   ASSERT_EQ(path.size(), 2u);
   EXPECT_EQ(path[0], (ReshardEntry{1, ReshardKind::kAllGather, inner, r}));
   EXPECT_EQ(path[1], (ReshardEntry{0, ReshardKind::kAllGather, outer, r}));

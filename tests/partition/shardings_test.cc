@@ -69,6 +69,21 @@ TEST(ShardNode, EveryPairOfStrategiesThatIsLegalOnTwoAxes) {
   EXPECT_THAT(LegalPairs(graph, "loss"), ElementsAre("r:rb", "b:rb"));
 }
 
+// A bias is a stage of its own where a device makes a summand alone: under `row`, on whichever axis, but of one position.
+TEST(ShardNode, RowOnAnAxisOfOnePositionChangesNoStage) {
+  const layers::LayerGraph graph = Grouped();
+  const auto stages = [&](const Mesh& mesh, const std::vector<Strategy>& strategies) {
+    const absl::StatusOr<NodeSharding> sharding = Sharding(graph, "fc", mesh, strategies);
+    EXPECT_TRUE(sharding.ok()) << sharding.status();
+    return sharding.ok() ? sharding->stages.stages.size() : 0;
+  };
+  const size_t whole = stages(Mesh::ReplicasByColumns(2, 1), {kBatch, kReplicate});
+  EXPECT_EQ(stages(Mesh::ReplicasByColumns(2, 1), {kBatch, kRow}), whole);
+  EXPECT_EQ(stages(Mesh::ReplicasByColumns(1, 2), {kRow, kColumn}), whole);
+  EXPECT_EQ(stages(Mesh::ReplicasByColumns(2, 2), {kBatch, kRow}), whole + 2);
+  EXPECT_EQ(stages(Mesh::ReplicasByColumns(2, 2), {kRow, kColumn}), whole + 2);
+}
+
 // Two groups over four positions: each pair of positions holds one group's input and half of its outputs. What is left on
 // one position is a dense convolution of 4 channels to 2, which a second axis splits as such.
 TEST(ShardNode, GroupsOverMorePositionsThanGroupsAreSplitOnceMore) {

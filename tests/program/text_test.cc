@@ -173,6 +173,19 @@ TEST(Text, NumbersDoNotWrap) {
   }
 }
 
+TEST(Text, AStreamIsANumberOf32BitsWithoutASign) {
+  const std::string text = Print(EveryOp());
+  const size_t begin = text.find("stream=") + 7, end = text.find_first_not_of("0123456789", begin);
+  ASSERT_NE(text.find("stream="), std::string::npos);
+  const auto with = [&](absl::string_view number) {
+    return Parse(absl::StrCat(text.substr(0, begin), number, text.substr(end)));
+  };
+  EXPECT_TRUE(with("4294967295").ok()) << with("4294967295").status();
+  for (const char* number : {"-1", "4294967296"}) {
+    EXPECT_THAT(std::string(with(number).status().message()), HasSubstr("expected an unsigned number of 32 bits")) << number;
+  }
+}
+
 // Deletes, repeats, moves or replaces bytes, numbers or lines of `text`.
 std::string Mutated(const std::string& text, uint32_t seed) {
   const Philox4 r = RandomBlock(seed, RandomPurpose::kSyntheticData, 1, 0, 0);

@@ -45,27 +45,27 @@ inline absl::Status CheckShared(const Program& program, const MemoryOrder& order
   const Buffer& buffer_a = program.buffer(a);
   const Buffer& buffer_b = program.buffer(b);
   if (buffer_a.lifetime == Lifetime::kPersistent) {
-    return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
-                  " share bytes, but both outlive the step; place them apart");
+    return RuleBroken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                      " share bytes, but both outlive the step; place them apart");
   }
   if (order.Apart(a, b)) return absl::OkStatus();
   const auto clash = Clash(program, a, b);
-  return Broken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
-                " share bytes, but ", Describe(program.task(clash->first)), " is not known to have ended when ",
-                Describe(program.task(clash->second)), " starts; place them apart or add a wait");
+  return RuleBroken("placement", Describe(buffer_a), " and ", Describe(buffer_b), " of device ", buffer_a.device,
+                    " share bytes, but ", Describe(program.task(clash->first)), " is not known to have ended when ",
+                    Describe(program.task(clash->second)), " starts; place them apart or add a wait");
 }
 
 // Checks a memory map: tasks of one device whose byte ranges overlap, one of them writing, are ordered. Its messages name
 // the rule `placement`, of buffers in memory.
 inline absl::Status VerifyMemoryMap(const Program& program, const MemoryMap& map) {
   if (map.offset.size() != program.buffers.size() || map.size.size() != program.buffers.size()) {
-    return Broken("placement", "expected a place for each of ", program.buffers.size(), " buffers, found ",
-                  map.offset.size(), " offsets and ", map.size.size(), " sizes");
+    return RuleBroken("placement", "expected a place for each of ", program.buffers.size(), " buffers, found ",
+                      map.offset.size(), " offsets and ", map.size.size(), " sizes");
   }
   std::vector<BufferId> roots;
   for (const Buffer& buffer : program.buffers) {
     if (RootOf(program, buffer.id) != buffer.id) continue;
-    if (map.offset[buffer.id.value] < 0) return Broken("placement", Describe(buffer), " has no place");
+    if (map.offset[buffer.id.value] < 0) return RuleBroken("placement", Describe(buffer), " has no place");
     if (map.size[buffer.id.value] > 0) roots.push_back(buffer.id);
   }
   const auto arena = [&](BufferId id) { return std::pair(program.buffer(id).device, program.buffer(id).lifetime); };

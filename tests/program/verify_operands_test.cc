@@ -72,7 +72,11 @@ const Breakage kOperands[] = {
     {"dropout_rate", "structure", "rate", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).rate = 1; }, EveryOp},
     {"lrn_alpha", "structure", "alpha -1", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).alpha = -1; }, EveryOp},
     {"lrn_beta", "structure", "beta -1", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).beta = -1; }, EveryOp},
+    {"lrn_large_alpha", "structure", "alpha 1e+39",
+     [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).alpha = 1e39; }, EveryOp},
     {"lrn_k", "structure", "k 0", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).k = 0; }, EveryOp},
+    {"lrn_size", "structure", "a window of 0 channels",
+     [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).size = 0; }, EveryOp},
     {"lrn_groups", "structure", "groups", [](Program& p) { OpOf<LrnForward>(Find(p, "lrn_forward")).groups = 3; }, EveryOp},
     {"pool_extent", "structure", "shape",
      [](Program& p) { OpOf<AvgPoolForward>(Find(p, "avg_pool_forward")).window.stride_h = 1; }, EveryOp},
@@ -222,14 +226,27 @@ const Breakage kUpdates[] = {
     OfAdamW("adamw_large_epsilon", &AdamW::epsilon, 1e39, "found 1e+39"),
     {"sgd_rate", "structure", "has 1e+39 in rates; expected numbers from 0 that f32 holds",
      [](Program& p) { OpOf<SgdUpdate>(Find(p, "sgd_update")).rates = {1e39}; }, EveryOp},
-    {"gate_norm", "structure", "has the number 1e+39; expected one from 0 that f32 holds",
-     [](Program& p) { OpOf<UpdateGate>(Find(p, "update_gate")).clip_norm = 1e39; }, EveryOp},
+    Changed("sgd_weight_decay", "sgd_update", &SgdUpdate::weight_decay, -1e-4,
+            "has weight decay -0.0001; expected a number from 0 that f32 holds"),
+    Changed("sgd_large_weight_decay", "sgd_update", &SgdUpdate::weight_decay, 1e300, "has weight decay 1e+300; expected"),
+    Changed("adamw_weight_decay", "adamw_update", &AdamWUpdate::weight_decay, kNoNumber, "has weight decay nan; expected"),
+    Changed("sgd_momentum", "sgd_update", &SgdUpdate::momentum, 1.5, "has momentum 1.5; expected [0, 1]"),
+    Changed("average_decay", "average_update", &AverageUpdate::decay, -0.5, "has decay -0.5; expected [0, 1]"),
+    Changed("norms_counted", "squared_norms", &SquaredNorms::counted, Factors(99, 1.0),
+            "has 99 numbers in counted; expected"),
+    Changed("gate_norm", "update_gate", &UpdateGate::clip_norm, 1e39,
+            "has norm to clip to 1e+39; expected a number from 0 that f32 holds"),
+    Changed("gate_trust", "update_gate", &UpdateGate::trust, -1.0, "has trust -1; expected"),
+    Changed("gate_weight_decay", "update_gate", &UpdateGate::weight_decay, kNoNumber, "has weight decay nan; expected"),
+    Changed("gate_decays", "update_gate", &UpdateGate::decays, Factors(99, 1.0), "has 99 numbers in decays; expected"),
+    Changed("gate_adapted", "update_gate", &UpdateGate::adapted, Factors(99, 1.0), "has 99 numbers in adapted; expected"),
 };
 
 const char *const kLoss = "softmax_cross_entropy_forward", *const kLossBackward = "softmax_cross_entropy_backward";
 
 const Breakage kLosses[] = {
-    Changed("forward_weight", kLoss, &SoftmaxCrossEntropyForward::weight, 0.0, "weight 0; expected a finite number above 0"),
+    Changed("forward_weight", kLoss, &SoftmaxCrossEntropyForward::weight, 0.0,
+            "weight 0; expected a number above 0 that f32 holds"),
     Changed("forward_no_weight", kLoss, &SoftmaxCrossEntropyForward::weight, kNoNumber, "weight nan; expected"),
     Changed("forward_smoothing", kLoss, &SoftmaxCrossEntropyForward::label_smoothing, 1.0, "smoothing 1; expected [0, 1)"),
     Changed("backward_weight", kLossBackward, &SoftmaxCrossEntropyBackward::weight, double{INFINITY},
@@ -257,7 +274,7 @@ const Breakage kNormalise[] = {
      EveryOp},
     {"normalise_no_shift", "structure", "0 numbers for 4 channels",
      [](Program& p) { OpOf<Normalise>(Find(p, "normalise")).shift = {}; }, EveryOp},
-    {"normalise_infinite", "structure", "expected finite",
+    {"normalise_infinite", "structure", "inf; expected numbers that f32 holds",
      [](Program& p) { OpOf<Normalise>(Find(p, "normalise")).shift[2] = INFINITY; }, EveryOp},
 };
 

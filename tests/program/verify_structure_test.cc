@@ -37,6 +37,13 @@ const Breakage kStructure[] = {
      [](Program& p) {
        FindBuffer(p, "flat").shape = {-1, 2};
      }},
+    {"too_many_extents", "structure", "expected at most 8 extents",
+     [](Program& p) { FindBuffer(p, "flat").shape = Shape(9, 1); }},
+    {"bucket_of_too_many_elements", "structure", "has more than 2^48 elements",
+     [](Program& p) {
+       for (const char* member : {"bucket0.conv.w", "bucket0.conv.b"}) FindBuffer(p, member).shape = {int64_t{1} << 48};
+     }},
+    {"negative_batch", "structure", "the global batch is -1", [](Program& p) { p.global_batch = -1; }},
     {"negative_work", "structure", "work", [](Program& p) { p.tasks[0].work.flops = -1; }},
     {"member_list", "structure", "member",
      [](Program& p) {

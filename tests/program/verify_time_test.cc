@@ -1,9 +1,5 @@
-// How long Verify takes as Programs grow. Time is that of the processor, the least of five runs, and bounds leave a factor
-// of two and more, since other processes share the caches.
+// How long Verify takes as Programs grow.
 #include <algorithm>
-#include <ctime>
-#include <functional>
-#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -16,23 +12,13 @@
 #include "program/builder.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tests/processor_seconds.h"
 
 namespace colonnade::program {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// Processor seconds of the fastest of five runs.
-double Seconds(const std::function<void()>& run) {
-  double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 5; ++i) {
-    const std::clock_t begin = std::clock();
-    run();
-    least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
-  }
-  return least;
-}
 
 // One buffer written box by box, then read as a whole.
 Program InBoxes(const Shape& shape, const std::vector<Region>& boxes) {
@@ -65,7 +51,8 @@ TEST(VerifyTime, DoesNotExplodeWithOverlappingBoxesOfManyDimensions) {
   };
   const Program few = program_of(40), many = program_of(160);
   EXPECT_THAT(std::string(Verify(many).message()), StartsWith("initialised"));
-  const double seconds_few = Seconds([&] { (void)Verify(few); }), seconds_many = Seconds([&] { (void)Verify(many); });
+  const double seconds_few = ProcessorSeconds([&] { (void)Verify(few); }),
+               seconds_many = ProcessorSeconds([&] { (void)Verify(many); });
   EXPECT_LT(seconds_many, 16 * seconds_few + 0.01);
 }
 
@@ -86,9 +73,27 @@ TEST(VerifyTime, GrowsWithTheNumberOfBoxesThatATensorIsCutInto) {
     return Uncovered(Region::Whole({static_cast<int64_t>(boxes.size()), 4, 4}), boxes);
   };
   EXPECT_EQ(left_of(boxes_many).size(), 0);
-  const double seconds_few = Seconds([&] { (void)left_of(boxes_few); });
-  const double seconds_many = Seconds([&] { (void)left_of(boxes_many); });
+  const double seconds_few = ProcessorSeconds([&] { (void)left_of(boxes_few); });
+  const double seconds_many = ProcessorSeconds([&] { (void)left_of(boxes_many); });
   EXPECT_LT(seconds_many, 8 * seconds_few + 0.01);
+}
+
+// A sum may read one tensor any number of times, as may a sum of a network's layer in a file.
+TEST(VerifyTime, GrowsWithTheNumberOfReadsOfOneBuffer) {
+  const auto program_of = [](int count) {
+    Builder b("reads", Mode::kTrain, 1, DType::kF32, {});
+    const BufferId x = b.AddBuffer(0, "x", DType::kF32, {4}, Lifetime::kPersistent),
+                   y = b.AddBuffer(0, "y", DType::kF32, {4});
+    Uses uses(count, b.Read(x));
+    uses.push_back(b.Write(y));
+    b.AddCompute(0, Lane::kCompute, Sum{}, std::move(uses), {}, {"sum"});
+    return std::move(b).Build();
+  };
+  const Program few = program_of(2000), many = program_of(16'000);
+  EXPECT_TRUE(Verify(many).ok()) << Verify(many);
+  const double seconds_few = ProcessorSeconds([&] { (void)Verify(few); }),
+               seconds_many = ProcessorSeconds([&] { (void)Verify(many); });
+  EXPECT_LT(seconds_many, 24 * seconds_few + 0.01);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The random-number stream of a layer or parameter, by its name.
-#ifndef COLONNADE_PROGRAM_FORMULAS_STREAM_ID_H_
-#define COLONNADE_PROGRAM_FORMULAS_STREAM_ID_H_
+#ifndef COLONNADE_PROGRAM_STREAM_ID_H_
+#define COLONNADE_PROGRAM_STREAM_ID_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ inline uint32_t StreamOfName(absl::string_view name) {
 
 }  // namespace colonnade::program
 
-#endif  // COLONNADE_PROGRAM_FORMULAS_STREAM_ID_H_
+#endif  // COLONNADE_PROGRAM_STREAM_ID_H_

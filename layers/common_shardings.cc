@@ -1,4 +1,4 @@
-#include "layers/legality.h"
+#include "layers/common_shardings.h"
 
 #include <string>
 
@@ -16,7 +16,7 @@ Sharding ReplicatedSharding(const LayerShapes& local) {
   sharding.parameters.assign(local.parameters.size(), Placement::Replicated());
   sharding.parameter_gradients = sharding.parameters;
   sharding.state.assign(local.state.size(), Placement::Replicated());
-  LayInner(local, Placement::Replicated(), sharding);
+  SetInnerPlacements(local, Placement::Replicated(), sharding);
   return sharding;
 }
 
@@ -28,7 +28,7 @@ absl::Status CheckGroupsFit(absl::string_view layer, int64_t groups, int64_t axi
                       axis_size));
 }
 
-void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding) {
+void SetInnerPlacements(const LayerShapes& local, const Placement& placement, Sharding& sharding) {
   sharding.inner.assign(local.inner.size(), {placement, placement});
 }
 
@@ -38,7 +38,7 @@ absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_si
   sharding.inputs.assign(local.inputs.size(), Placement::Split(0));
   sharding.input_gradients = sharding.inputs;
   sharding.output = sharding.output_gradient = Placement::Split(0);
-  LayInner(local, Placement::Split(0), sharding);
+  SetInnerPlacements(local, Placement::Split(0), sharding);
   sharding.parameter_gradients.assign(local.parameters.size(), Placement::Partial());
   return sharding;
 }
@@ -46,7 +46,7 @@ absl::StatusOr<Sharding> BatchSharding(const LayerShapes& local, int64_t axis_si
 namespace {
 
 // Along the channels; those of a concatenation section by section where the axis divides each.
-Placement ByChannels(const LayerShapes& local, int64_t axis_size) {
+Placement SplitChannels(const LayerShapes& local, int64_t axis_size) {
   for (int64_t section : local.sections) {
     if (section % axis_size != 0) return Placement::Split(1);
   }
@@ -56,14 +56,13 @@ Placement ByChannels(const LayerShapes& local, int64_t axis_size) {
 }  // namespace
 
 absl::StatusOr<Sharding> ChannelwiseSharding(const LayerShapes& local, int64_t axis_size) {
-  const int64_t channels = local.inputs[0].size() > 1 ? local.inputs[0][1] : 1;
-  RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels", channels));
+  RETURN_IF_ERROR(CheckDivides(Strategy::kGroup, axis_size, "channels", local.inputs[0][1]));
   Sharding sharding = ReplicatedSharding(local);
-  const Placement split = ByChannels(local, axis_size);
+  const Placement split = SplitChannels(local, axis_size);
   sharding.inputs.assign(local.inputs.size(), split);
   sharding.input_gradients = sharding.inputs;
   sharding.output = sharding.output_gradient = split;
-  LayInner(local, split, sharding);
+  SetInnerPlacements(local, split, sharding);
   return sharding;
 }
 

@@ -1,6 +1,6 @@
 // The shardings that several layers share, and messages of what is not legal.
-#ifndef COLONNADE_LAYERS_LEGALITY_H_
-#define COLONNADE_LAYERS_LEGALITY_H_
+#ifndef COLONNADE_LAYERS_COMMON_SHARDINGS_H_
+#define COLONNADE_LAYERS_COMMON_SHARDINGS_H_
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ Sharding ReplicatedSharding(const LayerShapes& local);
 absl::Status CheckGroupsFit(absl::string_view layer, int64_t groups, int64_t axis_size);
 
 // Sets the placement in which all inner tensors are made and needed.
-void LayInner(const LayerShapes& local, const Placement& placement, Sharding& sharding);
+void SetInnerPlacements(const LayerShapes& local, const Placement& placement, Sharding& sharding);
 
 // Returns the sharding with inputs, output and inner tensors cut along the batch, and parameters whole, whose gradients are
 // partial sums. InvalidArgument if the axis does not divide the batch that is left.
@@ -46,4 +46,4 @@ std::string Listed(absl::Span<const program::Shape> inputs);
 
 }  // namespace colonnade::layers
 
-#endif  // COLONNADE_LAYERS_LEGALITY_H_
+#endif  // COLONNADE_LAYERS_COMMON_SHARDINGS_H_
