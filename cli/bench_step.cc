@@ -299,10 +299,11 @@ void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& re
 
 absl::Status RunBenchStep(const Flags& flags, const BenchFlags& bench) {
   RETURN_IF_ERROR(CheckBackend(flags));
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", bench.roofline}}, {{"--model", IfFile(flags.model)},
-                                                                       {"--plan", IfFile(flags.plan)},
-                                                                       {"--machine", IfFile(flags.machine)},
-                                                                       {"--search-algorithms", flags.search_algorithms}}));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", bench.roofline, /*is_drawing=*/true}},
+                                    {{"--model", IfFile(flags.model)},
+                                     {"--plan", IfFile(flags.plan)},
+                                     {"--machine", IfFile(flags.machine)},
+                                     {"--search-algorithms", flags.search_algorithms}}));
   ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
   ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, bench, session));
   SaySession(flags, session, report.backend);

@@ -54,8 +54,6 @@ Json PlanJson(const Flags& flags, const Prediction& p) {
                       {"communication_bytes", p.sent.OfLayer(node.name)}});
   }
   Json json = {{"model", p.session.graph.name},
-               {"plan", p.session.plan.name},
-               {"mesh", MeshJson(p.session.plan.mesh)},
                {"global_batch", p.lower.global_batch},
                {"kernels", KernelsJson(flags, p.machine)},
                {"dtype", flags.dtype},
@@ -65,24 +63,20 @@ Json PlanJson(const Flags& flags, const Prediction& p) {
                {"gradient_communication_bytes", p.sent.gradients},
                {"statistics_communication_bytes", p.sent.statistics},
                {"predicted", PredictedJson(p)}};
+  json.update(SettingsJson(p.session.plan));
   if (p.candidates.empty()) return json;
   json["least_step_ms"] = p.least_sec > 0 ? Json(p.least_sec * 1e3) : Json();
   json["candidates"] = Json::array();
   for (size_t i = 0; i < p.candidates.size(); ++i) {
     const partition::Candidate& c = p.candidates[i];
-    json["candidates"].push_back({{"plan", c.plan.name},
-                                  {"mesh", MeshJson(c.plan.mesh)},
-                                  {"reduction", partition::Name(c.plan.reduction)},
-                                  {"overlap", c.plan.overlap},
-                                  {"bucket_bytes", c.plan.bucket_bytes},
-                                  {"transfer_parts", c.plan.transfer_parts},
-                                  {"step_ms", c.judgement.step_sec * 1e3},
-                                  {"peak_memory_bytes", c.judgement.peak_memory_bytes},
-                                  {"fits", c.fits}});
+    Json candidate = SettingsJson(c.plan);
+    candidate.update(
+        {{"step_ms", c.judgement.step_sec * 1e3}, {"peak_memory_bytes", c.judgement.peak_memory_bytes}, {"fits", c.fits}});
     if (const std::optional<size_t> drawn = DrawnAs(p, i)) {
-      json["candidates"].back().update(IntervalJson(p, *drawn));
-      json["candidates"].back()["slower_than_plan"] = p.drawn->PartFaster(0, *drawn);
+      candidate.update(IntervalJson(p, *drawn));
+      candidate["slower_than_plan"] = p.drawn->PartFaster(0, *drawn);
     }
+    json["candidates"].push_back(std::move(candidate));
   }
   return json;
 }

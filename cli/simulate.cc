@@ -14,15 +14,16 @@ absl::Status RunSimulate(const Flags& flags) {
   RETURN_IF_ERROR(WriteTimeline(flags, p));
   RETURN_IF_ERROR(WritePredictionReport(flags, "simulate", p));
   if (flags.json) {
-    PrintJson({{"model", p.session.graph.name},
-               {"plan", p.session.plan.name},
-               {"machine", p.machine.name},
-               {"machine_file", MachineFileJson(p.machine)},
-               {"global_batch", p.lower.global_batch},
-               {"kernels", KernelsJson(flags, p.machine)},
-               {"dtype", flags.dtype},
-               {"first_step_ms", Ms(p.simulation.first_step)},
-               {"predicted", PredictedJson(p)}});
+    nlohmann::ordered_json json = {{"model", p.session.graph.name}};
+    json.update(SettingsJson(p.session.plan));
+    json.update({{"machine", p.machine.name},
+                 {"machine_file", MachineFileJson(p.machine)},
+                 {"global_batch", p.lower.global_batch},
+                 {"kernels", KernelsJson(flags, p.machine)},
+                 {"dtype", flags.dtype},
+                 {"first_step_ms", Ms(p.simulation.first_step)},
+                 {"predicted", PredictedJson(p)}});
+    PrintJson(json);
     return absl::OkStatus();
   }
   PrintDevices(p);

@@ -134,6 +134,7 @@ CLI::App* AddProgram(CLI::App& app, Flags& flags) {
   CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
   AddModelFlags(*program, flags);
   AddPlanFlags(*program, flags);
+  AddPredictedUpdateFlags(*program, flags);
   AddProfileFlag(*program, flags);
   AddKernelsFlag(*program, flags);
   AddDtypeFlag(*program, flags, /*may_be_auto=*/false);
@@ -150,6 +151,7 @@ CLI::App* AddPlan(CLI::App& app, Flags& flags) {
       app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
   AddModelFlags(*plan, flags);
   AddPlanFlags(*plan, flags);
+  AddPredictedUpdateFlags(*plan, flags);
   AddProfileFlag(*plan, flags);
   plan->add_option("--explain", flags.explain, "a layer: what every other way to split it would cost");
   plan->add_option("--save-plan", flags.save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
@@ -179,6 +181,7 @@ CLI::App* AddSimulate(CLI::App& app, Flags& flags) {
   CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
   AddModelFlags(*simulate, flags);
   AddPlanFlags(*simulate, flags);
+  AddPredictedUpdateFlags(*simulate, flags);
   AddProfileFlag(*simulate, flags);
   simulate->add_option("--trace", flags.trace, "where to write the timeline of the last steps, Chrome trace format")
       ->type_name("FILE");

@@ -118,6 +118,11 @@ void SayFit(const std::vector<std::string>& names, double step_sec_before, const
   if (step_sec != before) changes.push_back(absl::StrFormat("step_sec %s s, was %s", step_sec, before));
   if (factor != "1") changes.push_back(absl::StrFormat("kernels take %s times as long", factor));
   if (changes.empty()) return;
+  constexpr double kDoubtful = 0.5;  // twice as fast as a data sheet says
+  if (fit.kernel_factor < kDoubtful) {
+    Warn(absl::StrFormat("kernels would be %.3g times as fast as the profile states: is a link too slow, or a unit wrong?",
+                         1 / fit.kernel_factor));
+  }
   Say(absl::StrFormat("fitted to row %s: %s", absl::StrJoin(names, " and row "), absl::StrJoin(changes, "; ")));
 }
 
@@ -316,7 +321,7 @@ absl::Status RunTable(const Flags& flags) {
   const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
   const PlotFiles plots = PlotFilesOf(flags);
   const std::vector<NamedFile> written = {
-      {"--out", flags.out}, {"--plots", plots.speedup}, {"--plots", plots.error_against_time}};
+      {"--out", flags.out}, {"--plots", plots.speedup, true}, {"--plots", plots.error_against_time, true}};
   RETURN_IF_ERROR(CheckWrittenFiles(written, read));  // a profile may be fitted in place
   std::vector<NamedFile> others = read;
   others.insert(others.end(), written.begin(), written.end());

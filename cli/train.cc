@@ -64,7 +64,11 @@ absl::Status SaveAllWeights(const Flags& flags, const TrainSetup& run, Outcome& 
 }
 
 absl::Status SaveTrace(const Flags& flags, const engine::TrainReport& report) {
-  if (flags.trace.empty() || report.last_steps.events.empty()) return absl::OkStatus();
+  if (flags.trace.empty()) return absl::OkStatus();
+  if (report.last_steps.events.empty()) {
+    if (!report.losses.empty()) Say("note: --trace: no timeline is written, since the run ended with an error");
+    return absl::OkStatus();
+  }
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
 }
 
@@ -83,7 +87,7 @@ absl::Status CheckTrainOutputs(const Flags& flags) {
   RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save},
                                      {"--save-ema", flags.save_ema},
                                      {"--trace", flags.trace},
-                                     {"--curves", flags.curves},
+                                     {"--curves", flags.curves, /*is_drawing=*/true},
                                      {"--report", flags.report},
                                      {flags.log.empty() ? "--log (for --curves)" : "--log", LogPathOf(flags)}},
                                     {{"--checkpoint", flags.checkpoint},
@@ -214,8 +218,8 @@ void AddTo(absl::Status& first, const absl::Status& next) {
   first.Update(next);
 }
 
-// The weights, the timeline and the last checkpoint, as far as each was asked for; `outcome` is what that means for who goes
-// on.
+// Saves the weights, the timeline and the last checkpoint, as far as each was asked for. Sets in `outcome` what was saved
+// and whether --resume can go on.
 absl::Status SaveAll(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
                      Outcome& outcome) {
   const CountProgress progress("saving");
@@ -287,7 +291,20 @@ class Training {
   }
 
   // Begins with the state of a checkpoint, of a file of weights, or a new one.
+  // Before anything is trained, as a checkpoint's.
+  absl::Status CheckRoomToSave() const {
+    int64_t bytes = 0;
+    for (const program::Parameter& parameter : run_.train->loaded().program().parameters) {
+      bytes += program::ElementCount(parameter.shape) * program::SizeInBytes(program::DType::kF32);
+    }
+    for (const NamedFile& file : {NamedFile{"--save", flags_.save}, NamedFile{"--save-ema", flags_.save_ema}}) {
+      if (!file.path.empty()) RETURN_IF_ERROR(CheckRoomFor(file, bytes));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status BeginState() {
+    RETURN_IF_ERROR(CheckRoomToSave());
     ASSIGN_OR_RETURN(results_.start, checkpointing_->Resume(run_.train->loaded()));
     RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));  // over the steps that the run has from there
     if (!checkpointing_->resumed()) RETURN_IF_ERROR(InitializeFrom(flags_, run_));

@@ -65,9 +65,9 @@ absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // Returns the Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their
 // persistent buffers by name. Errors: those of ValidatePlan and of UpdateOptions::Check; InvalidArgument where the element
-// type is none of floating-point numbers; FailedPrecondition where the
-// network has nothing to train, the batch has not so many micro-batches, `pixels` has not a number for each channel, a
-// training is to read averages, or a layer to be shown is none that the step computes.
+// type is none of floating-point numbers; FailedPrecondition where the network has nothing to train, the batch has not so
+// many micro-batches, `pixels` has not a number for each channel, a training is to read averages, or a layer to be shown is
+// none that the step computes.
 absl::StatusOr<program::Program> Lower(const layers::LayerGraph& graph, const Plan& plan, const LowerOptions& options);
 
 // Maps the devices that meet in a transfer, in member order, or a single device, to a number. Equal numbers promise that

@@ -64,6 +64,12 @@ double FactorOfErrors(double seconds, double standard_error) {
   return standard_error > 0 ? 1 + 2 * standard_error / seconds : 0;
 }
 
+// Whether a profile states the times of such a transfer.
+bool IsProfiled(const std::string& transfer) {
+  const std::vector<std::string>& names = engine::ProfiledTransferNames();
+  return std::find(names.begin(), names.end(), transfer) != names.end();
+}
+
 }  // namespace
 
 CalibrationTarget CpuTarget(int devices, const KernelChoice& choice) {
@@ -143,13 +149,15 @@ void Calibration::TakeObservations() {
 }
 
 void Calibration::AddTransfers(const std::vector<TransferTime>& transfers) {
-  for (const TransferTime& transfer : transfers) seen_->AddTransfer(transfer);
+  for (const TransferTime& transfer : transfers) {
+    if (IsProfiled(transfer.operation)) seen_->AddTransfer(transfer);
+  }
 }
 
 absl::Status Calibration::SweepTransfers() {
   for (const std::string& what : MeasurableTransferNames()) {
     for (int members = 2; members <= target_.devices; ++members) {
-      if (what == "channel_slice" || (members > 2 && what == "exchange")) continue;
+      if (!IsProfiled(what) || (members > 2 && what == "exchange")) continue;
       for (int64_t bytes : kSweepBytes) {
         ASSIGN_OR_RETURN(TransferTime time, MeasureTransfer(what, members, bytes, kSweepRepeats, target_.make_mover));
         seen_->AddTransfer(time);

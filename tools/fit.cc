@@ -208,7 +208,9 @@ absl::StatusOr<Refit> MakeRefit(const engine::Machine& machine) {
   ASSIGN_OR_RETURN(program::RepresentativeProgram lowered, LowerRow(row, network.graph, machine, plan));
   const auto shared = std::make_shared<const program::RepresentativeProgram>(std::move(lowered));
   return [shared, to](engine::Machine& drawn) {
-    return FitTo(drawn, {{"of fitted_to", to.model, to.batch, shared.get(), to.step_sec}}).status();
+    return FitTo(drawn,
+                 {{"of fitted_to", to.model, to.batch, shared.get(), to.step_sec, /*is_as_named=*/true, to.has_f32_pixels}})
+        .status();
   };
 }
 

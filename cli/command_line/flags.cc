@@ -338,8 +338,7 @@ void AddTransferFlags(CLI::App& app, BackendFlags& flags) {
       ->group(kMachineGroup);
 }
 
-// The rule by which parameters are updated, and its numbers.
-void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
+void AddOptimizerFlag(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   std::vector<std::string> optimizers;
   for (program::SgdForm form : program::kSgdForms) optimizers.emplace_back(program::Name(form));
   optimizers.insert(optimizers.end(), {"lars", "adamw"});
@@ -349,6 +348,33 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
       ->check(CLI::IsMember(optimizers))
       ->capture_default_str()
       ->group(group);
+}
+
+// What a step computes beside the rule itself, whatever the numbers are.
+void AddStepFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
+  app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
+      ->check(Number(0, kNoLimit))
+      ->group(group);
+  app.add_option("--freeze", flags.freeze,
+                 "layers whose parameters are not trained: names, in which * stands for anything (see colonnade models)")
+      ->delimiter(',')
+      ->type_name("PATTERN,…")
+      ->group(group);
+  app.add_option(
+         "--ema", flags.ema,
+         "keeps a moving average of the parameters with this decay, such as 0.999, and tests it, too (default: none)")
+      ->check(Number(0, kBelowOne))
+      ->group(group);
+  app.add_option("--accumulate", flags.accumulate,
+                 "micro-batches in which the batch is computed, one after the other; their gradients are added")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}))
+      ->capture_default_str()
+      ->group(group);
+}
+
+// The rule by which parameters are updated, and its numbers.
+void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
+  AddOptimizerFlag(app, group, flags);
   app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001)")
       ->check(Number(0, kNoLimit))
       ->group(group);
@@ -377,9 +403,7 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
 
 // Which gradients are used, of which parameters, and what is kept of those.
 void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
-  app.add_option("--clip-norm", flags.clip_norm, "largest norm of all gradients together (default: 0, none)")
-      ->check(Number(0, kNoLimit))
-      ->group(group);
+  AddStepFlags(app, group, flags);
   app.add_option(
          "--on-not-finite", flags.on_not_finite,
          absl::StrFormat("where a gradient is not finite: stop, or skip (the step leaves all state as it was; %d in a row "
@@ -388,23 +412,8 @@ void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--freeze", flags.freeze,
-                 "layers whose parameters are not trained: names, in which * stands for anything (see colonnade models)")
-      ->delimiter(',')
-      ->type_name("PATTERN,…")
-      ->group(group);
   app.add_option("--head-lr-scale", flags.head_lr_scale, "factor on the learning rate of the last layer")
       ->check(Number(0, kNoLimit))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option(
-         "--ema", flags.ema,
-         "keeps a moving average of the parameters with this decay, such as 0.999, and tests it, too (default: none)")
-      ->check(Number(0, kBelowOne))
-      ->group(group);
-  app.add_option("--accumulate", flags.accumulate,
-                 "micro-batches in which the batch is computed, one after the other; their gradients are added")
-      ->check(CLI::Range(int64_t{1}, int64_t{1024}))
       ->capture_default_str()
       ->group(group);
 }
@@ -431,6 +440,12 @@ void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags) {
   AddUpdateRuleFlags(app, group, flags);
   AddUpdateScopeFlags(app, group, flags);
   AddScheduleFlags(app, group, flags);
+}
+
+void AddPredictedUpdateFlags(CLI::App& app, OptimizerFlags& flags) {
+  const std::string group = "Optimiser";
+  AddOptimizerFlag(app, group, flags);
+  AddStepFlags(app, group, flags);
 }
 
 void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {

@@ -179,6 +179,7 @@ void AddTimedKernelsFlag(CLI::App& app, BackendFlags& flags);  // --kernels, of 
 void AddMeasuringFlags(CLI::App& app, BackendFlags& flags);    // --backend, --kernels and --dtype of what is measured
 void AddTransferFlags(CLI::App& app, BackendFlags& flags);     // those of what moves alone, which is fp32
 void AddOptimizerFlags(CLI::App& app, OptimizerFlags& flags);
+void AddPredictedUpdateFlags(CLI::App& app, OptimizerFlags& flags);  // those on which the work and memory of a step depend
 void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags);
 void AddRecordFlags(CLI::App& app, RecordFlags& flags);
 void AddProfileFlag(CLI::App& app, ProfileFlags& flags);

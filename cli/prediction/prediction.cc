@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -107,6 +108,9 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
 }
 
 // Of fewer than twenty draws the interval of 90 % is from the least to the most.
+// Milliseconds: two digits behind the point, or of less than a tenth the first two.
+std::string TimeText(double ms) { return absl::StrFormat(ms > 0 && ms < 0.1 ? "%.2g" : "%.2f", ms); }
+
 std::string DrawsText(int draws) {
   constexpr int kLeastForAnInterval = 20;
   if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
@@ -196,23 +200,33 @@ Json PredictedJson(const Prediction& p) {
   return json;
 }
 
+Json SettingsJson(const partition::Plan& plan) {
+  return {{"plan", plan.name},
+          {"mesh", MeshJson(plan.mesh)},
+          {"devices", plan.mesh.device_count()},
+          {"reduction", partition::Name(plan.reduction)},
+          {"overlap", plan.overlap},
+          {"bucket_bytes", plan.bucket_bytes},
+          {"transfer_parts", plan.transfer_parts}};
+}
+
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.simulation;
   PrintLine("");
-  PrintLine(
-      absl::StrFormat("predicted on %s: %.2f ms a step, %.0f images/s", p.machine.Title(), Ms(s.step), ImagesPerSecond(p)));
+  PrintLine(absl::StrFormat("predicted on %s: %s ms a step, %.0f images/s", p.machine.Title(), TimeText(Ms(s.step)),
+                            ImagesPerSecond(p)));
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
     const int draws = p.drawn->draws();
-    PrintLine(absl::StrFormat("%s of the profile's uncertain numbers: %.2f to %.2f ms a step", DrawsText(draws),
-                              interval.low * 1e3, interval.high * 1e3));
+    PrintLine(absl::StrFormat("%s of the profile's uncertain numbers: %s to %s ms a step", DrawsText(draws),
+                              TimeText(interval.low * 1e3), TimeText(interval.high * 1e3)));
   }
   PrintLine("   device   compute  exposed comm.     input      idle     sent MB   memory MB");
   std::vector<std::string> lines;
   for (const engine::SimulatedDevice& device : s.devices) {
-    lines.push_back(absl::StrFormat("%9.2f %14.2f %9.2f %9.2f %11.2f %11.1f", Ms(device.compute),
-                                    Ms(device.exposed_communication), Ms(device.input_wait), Ms(device.idle),
-                                    static_cast<double>(device.sent_bytes) / 1e6,
+    lines.push_back(absl::StrFormat("%9s %14s %9s %9s %11.2f %11.1f", TimeText(Ms(device.compute)),
+                                    TimeText(Ms(device.exposed_communication)), TimeText(Ms(device.input_wait)),
+                                    TimeText(Ms(device.idle)), static_cast<double>(device.sent_bytes) / 1e6,
                                     static_cast<double>(device.peak_memory_bytes) / 1e6));
   }
   // Of many devices neighbours of which all numbers are equal share a line.
@@ -231,8 +245,10 @@ absl::Status CheckOutputs(const Flags& flags) {
   RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan}}, read));  // a plan may be written over what it was
   std::vector<NamedFile> others = read;
   others.insert(others.end(), {{"--save-plan", flags.save_plan}, {"--plan", IfFile(flags.plan)}});
-  RETURN_IF_ERROR(
-      CheckWrittenFiles({{"--trace", flags.trace}, {"--drawing", flags.drawing}, {"--report", flags.report}}, others));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--trace", flags.trace},
+                                     {"--drawing", flags.drawing, !absl::EndsWith(flags.drawing, ".txt")},
+                                     {"--report", flags.report}},
+                                    others));
   if (flags.drawing.empty()) return absl::OkStatus();
   const absl::Status drawing = tools::CheckCanDraw(flags.drawing);
   return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));

@@ -71,6 +71,8 @@ double Ms(absl::Duration duration);
 // {"draws", "step_ms_low", "step_ms_high"} of the plan (0), or of the candidate behind drawn_candidates[program - 1].
 nlohmann::ordered_json IntervalJson(const Prediction& prediction, size_t program);
 nlohmann::ordered_json PredictedJson(const Prediction& prediction);
+// {"plan", "mesh", "devices", "reduction", "overlap", "bucket_bytes", "transfer_parts"}
+nlohmann::ordered_json SettingsJson(const partition::Plan& plan);
 // Step time and images/s, and a line for each device, on stdout.
 void PrintDevices(const Prediction& prediction);
 

@@ -3,11 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "engine/checkpoint.h"
@@ -56,11 +57,26 @@ absl::Status CheckNotTheOutput(const NamedFile& file) {
       "%s: expected another file than the standard output goes to, found %s; name another one", file.flag, file.path));
 }
 
-// A file that is replaced needs no permission of its own, but whoever took that away meant to keep it.
+// A file that is replaced needs no permission of its own, but who took that away from a file of theirs meant to keep it.
 absl::Status CheckNotProtected(const NamedFile& file) {
-  if (::access(file.path.c_str(), W_OK) == 0 || errno != EACCES) return absl::OkStatus();
+  struct stat place;
+  if (::stat(file.path.c_str(), &place) != 0 || !S_ISREG(place.st_mode) || place.st_uid != ::geteuid() || ::geteuid() == 0 ||
+      (place.st_mode & S_IWUSR) != 0) {
+    return absl::OkStatus();
+  }
   return absl::DataLossError(absl::StrFormat(
       "%s: cannot write %s, which is write-protected; name another file, or chmod u+w it", file.flag, file.path));
+}
+
+absl::Status CheckReplacesADrawing(const NamedFile& file) {
+  std::error_code error;
+  if (!file.is_drawing || fs::file_size(file.path, error) == 0 || error) return absl::OkStatus();
+  std::ifstream there(file.path);
+  std::string begin(5, '\0');
+  there.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (absl::StartsWith(begin, "<svg") || absl::StartsWith(begin, "<?xml")) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: expected a new file or an SVG, found %s, which is something else; name another file", file.flag, file.path));
 }
 
 }  // namespace
@@ -85,9 +101,19 @@ absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std:
     RETURN_IF_ERROR(CheckNoPartOfACheckpoint(file));
     RETURN_IF_ERROR(CheckNotTheOutput(file));
     RETURN_IF_ERROR(CheckNotProtected(file));
+    RETURN_IF_ERROR(CheckReplacesADrawing(file));
     RETURN_IF_ERROR(engine::CheckWritable(file.path));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRoomFor(const NamedFile& file, int64_t bytes) {
+  std::error_code error;
+  const fs::space_info space = fs::space(fs::path(PlaceOf(file.path)).parent_path(), error);
+  if (error || space.available >= static_cast<uintmax_t>(bytes)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("%s: expected room for %.1f MB beside %s, found %.1f MB free; name another place", file.flag,
+                      static_cast<double>(bytes) / 1e6, file.path, static_cast<double>(space.available) / 1e6));
 }
 
 }  // namespace colonnade::cli

@@ -2,6 +2,7 @@
 #ifndef COLONNADE_CLI_SESSION_NAMED_FILES_H_
 #define COLONNADE_CLI_SESSION_NAMED_FILES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@
 namespace colonnade::cli {
 
 struct NamedFile {
-  std::string flag;  // "--save"
-  std::string path;  // empty: the flag is not given
+  std::string flag;         // "--save"
+  std::string path;         // empty: the flag is not given
+  bool is_drawing = false;  // an SVG is written there
 };
 
 // Returns `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
@@ -19,8 +21,11 @@ std::string IfFile(const std::string& name);
 
 // Returns FailedPrecondition where a file of `written` is, by any path, also another of them or one of `others` (files that
 // are read, and folders), would be part of a checkpoint, or is where the standard output goes; DataLoss where it cannot be
-// written, or is write-protected.
+// written, or is write-protected. A drawing replaces drawings alone.
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others = {});
+
+// Returns DataLoss where the disk has not room for a file of so many bytes, beside the one that is there.
+absl::Status CheckRoomFor(const NamedFile& file, int64_t bytes);
 
 }  // namespace colonnade::cli
 

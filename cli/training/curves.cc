@@ -91,7 +91,7 @@ std::string DrawCurves(const std::string& title, const RunCurves& curves) {
 
 absl::Status WriteCurves(const Flags& flags, const std::string& title) {
   if (flags.curves.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::string log, engine::ReadFile(LogPathOf(flags)));
+  ASSIGN_OR_RETURN(std::string log, engine::ReadFile(LogPathOf(flags), kLargestLog));
   return engine::ReplaceFile(flags.curves, DrawCurves(title, CurvesOf(log)));
 }
 

@@ -154,7 +154,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const st
   int64_t kept = 0;
   std::error_code ignored;
   if (course_.start.step > 0 && std::filesystem::exists(path, ignored)) {
-    ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path));
+    ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path, kLargestLog));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
     lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);

@@ -68,6 +68,9 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
 // Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.
 absl::Status CheckLog(const std::string& path);
 
+// What is read of one at most.
+inline constexpr int64_t kLargestLog = int64_t{1} << 36;
+
 // Returns where the log is written: --log, or the data of --curves=FILE.svg beside it as FILE.jsonl; empty: nowhere.
 std::string LogPathOf(const RecordFlags& flags);
 

@@ -45,14 +45,12 @@ COLONNADE_HOST_DEVICE void RunThread(const K& kernel, int64_t i, int64_t stride,
   auto channels = kernel.ChannelsOf(i);
   for (; i + stride < count; i += 2 * stride) {
     const auto loaded = kernel.Load(i), next = kernel.Load(i + stride);
-    if (is_new) channels = kernel.ChannelsOf(i);
     kernel.Put(i, loaded, channels);
     if (is_new) channels = kernel.ChannelsOf(i + stride);
     kernel.Put(i + stride, next, channels);
+    if (is_new && i + 2 * stride < count) channels = kernel.ChannelsOf(i + 2 * stride);
   }
-  if (i >= count) return;
-  if (is_new) channels = kernel.ChannelsOf(i);
-  kernel.Put(i, kernel.Load(i), channels);
+  if (i < count) kernel.Put(i, kernel.Load(i), channels);
 }
 
 // All kernels on elements of T, in vectors of `lanes`.

@@ -152,7 +152,7 @@ OperandBox ShareOf(const Meeting& meeting, int member, int share) {
 }
 
 // The most that each member of an all-reduce sums by itself. It then reads M − 1 times as many bytes as there are in place
-// of twice as many, by one call in place of M: what 64 KiB take is less than what launching a call takes.
+// of twice as many, by two calls in place of M: what 64 KiB take is less than what launching a call takes.
 constexpr int64_t kFewBytes = int64_t{64} << 10;
 
 // Each member sums its share, then fetches those of the others.

@@ -210,8 +210,8 @@ std::pair<double, double> Nearness(const std::vector<Route>& legs) {
 
 absl::Status NoRoute(const std::string& from, const std::string& to) {
   return absl::InvalidArgumentError(absl::StrFormat(
-      "links: expected a way from \"%s\" to \"%s\", found none; add the links between them (of a way, at most "
-      "%d)",
+      "links: expected a way from \"%s\" to \"%s\", found none; add the links between them (a way may have at most %d; "
+      "devices forward nothing)",
       from, to, kMostLinksOfRoute));
 }
 

@@ -53,10 +53,11 @@ TEST_F(Command, BenchTransfersPrintsRowsAsNcclTests) {
 }
 
 TEST_F(Command, BenchTransfersPrintsJsonThatCalibrateReads) {
-  const Result r = Run("bench transfers --operation=exchange,all_gather -b 4096 -e 4096 -g 2 --check=0 -n 3 --json");
+  const Result r =
+      Run("bench transfers --operation=exchange,all_gather,channel_slice -b 4096 -e 4096 -g 2 --check=0 -n 3 --json");
   ASSERT_EQ(r.code, 0) << r.err;
   const json found = json::parse(r.out);
-  ASSERT_EQ(found["transfers"].size(), 2u);
+  ASSERT_EQ(found["transfers"].size(), 3u);
   EXPECT_EQ(found["device_names"].size(), 2u);
   EXPECT_EQ(found["transfers"][1]["operation"], "all_gather");
   EXPECT_EQ(found["transfers"][1]["size_bytes"], 4096);
@@ -68,6 +69,8 @@ TEST_F(Command, BenchTransfersPrintsJsonThatCalibrateReads) {
   const Result calibrate = Run(absl::StrCat("calibrate --model=two_column --batch=16 --devices=2 --out=", In("m.json"),
                                             " --transfers=", In("t.json")));
   EXPECT_EQ(calibrate.code, 0) << calibrate.err;
+  const Result simulated = Run(absl::StrCat("simulate --model=two_column --batch=16 --draws=0 --machine=", In("m.json")));
+  EXPECT_EQ(simulated.code, 0) << simulated.err;
 }
 
 TEST_F(Command, BenchTransfersRefusesWhatMakesNoSense) {

@@ -110,6 +110,29 @@ TEST_F(NamedFiles, OfCalibrateAndBenchStepAreNotWrittenOverWhatTheyRead) {
   EXPECT_EQ(*engine::ReadFile(mine), network);
 }
 
+TEST_F(NamedFiles, ADrawingReplacesDrawingsAlone) {
+  const auto error = [this] {
+    return std::string(CheckWrittenFiles({{.flag = "--curves", .path = In("c"), .is_drawing = true}}).message());
+  };
+  EXPECT_EQ(error(), "");
+  for (const char* drawing : {"", "<svg xmlns='…'></svg>", "<?xml version='1.0'?><svg/>"}) {
+    Write("c", drawing);
+    EXPECT_EQ(error(), "") << drawing;
+  }
+  Write("c", "{\"weights\": 1}");
+  EXPECT_THAT(error(), HasSubstr("--curves: expected a new file or an SVG, found "));
+  EXPECT_TRUE(CheckWrittenFiles({{"--save", In("c")}}).ok());
+  ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --curves=", In("c")), 2, {"--curves"});
+  ExpectError(absl::StrCat("plan --model=lenet --machine=titan-2013 --drawing=", In("c")), 2, {"--drawing"});
+}
+
+TEST_F(NamedFiles, RoomIsLookedForBeforeTheFirstStep) {
+  EXPECT_TRUE(CheckRoomFor({"--save", In("w")}, 1).ok());
+  const absl::Status status = CheckRoomFor({"--save", In("w")}, int64_t{1} << 60);
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--save: expected room for 1152921504606.8 MB beside "));
+}
+
 TEST_F(NamedFiles, NoneIsPartOfACheckpoint) {
   const std::string run = In("run"), weights = run + "/step-000000002/weights.safetensors";
   ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=2 --checkpoint=", run)).code, 0);

@@ -192,7 +192,7 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   const Result others = Run(OnDigits(absl::StrCat(In("nowhere.png"), " ", In("digits/0007.png"))));
   EXPECT_EQ(others.code, 66);
   EXPECT_THAT(others.out, HasSubstr("0007.png: "));
-  EXPECT_THAT(others.err, HasSubstr("1 of 2 images could not be read"));
+  EXPECT_THAT(others.err, HasSubstr("1 of 2 images have no answer"));
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
   ExpectError(OnDigits(""), 2, {"IMAGE"});
 }

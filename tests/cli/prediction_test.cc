@@ -377,5 +377,26 @@ TEST_F(Command, TheTableOfPlansInTheDocumentationIsWhatIsPredicted) {
   EXPECT_EQ(rows, 8);
 }
 
+TEST_F(Command, APredictionIsOfTheUpdateThatIsAskedFor) {
+  const auto simulated = [this](const char* update) {
+    const Result r =
+        Run(absl::StrCat("simulate --json --draws=0 --model=two_column --devices=2 --machine=cpu-2core ", update));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return json::parse(r.out);
+  };
+  const auto memory = [&](const char* update) {
+    return simulated(update)["predicted"]["per_device"][0]["peak_memory_bytes"].get<int64_t>();
+  };
+  const int64_t usual = memory("");
+  EXPECT_GT(memory("--optimizer=adamw"), usual) << "second moments";
+  EXPECT_GT(memory("--ema=0.9"), usual);
+  EXPECT_LT(memory("--accumulate=4"), usual) << "activations of a quarter of the batch";
+  EXPECT_LT(memory("--freeze=conv1"), usual) << "no momentum";
+  const json plan = simulated("--plan=data --reduction=sharded");
+  EXPECT_EQ(plan["devices"], 2);
+  EXPECT_EQ(plan["mesh"]["replicas"], 2);
+  EXPECT_EQ(plan["reduction"], "sharded");
+}
+
 }  // namespace
 }  // namespace colonnade::cli

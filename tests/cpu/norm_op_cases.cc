@@ -40,14 +40,14 @@ OpCase FusedBatchNorm(const std::string& name, const Shape& shape, const Statist
     c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dy, sums, dsums, w, b, dx});
   } else {
     const int addend = c.Input("addend", shape), dz = c.Output("dz", shape);
-    const int more = s.fused == Fused::kGradientAddend ? c.Input("more", shape) : -1;
+    const int more = s.fused == Fused::kMore ? c.Input("more", shape) : -1;
     c.Run(program::BatchNormForward{count, kEpsilon, true}, {x, sums, w, b, addend, y});
     c.Run(program::BatchNormMaskedSums{count, kEpsilon}, Present({x, y, dy, sums, more, dz, dsums, dw, db}));
     c.Run(program::BatchNormBackward{count, kEpsilon}, {x, dz, sums, dsums, w, dx});
     check.gradients.emplace_back(addend, dz);
   }
   // Finite differences are of Σ y·dy, without what is more.
-  const bool checks = s.check && s.fused != Fused::kGradientAddend;
+  const bool checks = s.check && s.fused != Fused::kMore;
   return Inexact(checks ? std::move(c).Done(check) : std::move(c).Done());
 }
 
@@ -180,7 +180,7 @@ void AddBatchNorms(std::vector<OpCase>& cases) {
     cases.push_back(BatchNormSums(name, {4, channels, 5, 5}, 2));
     cases.push_back(FusedBatchNorm(name + "_recalled", {4, channels, 5, 7}, {.groups = 2, .fused = Fused::kRecalled}));
     cases.push_back(FusedBatchNorm(name + "_addend", {4, channels, 3, 5}, {.fused = Fused::kAddend}));
-    cases.push_back(FusedBatchNorm(name + "_more", {12, channels}, {.groups = 2, .fused = Fused::kGradientAddend}));
+    cases.push_back(FusedBatchNorm(name + "_more", {12, channels}, {.groups = 2, .fused = Fused::kMore}));
     cases.push_back(BatchNormInEachWay(name, {4, channels, 5, 7}));
   }
   cases.push_back(BatchNorm("of_1", {1, 1, 1, 1}, {.totals = true}));
@@ -191,7 +191,7 @@ void AddBatchNorms(std::vector<OpCase>& cases) {
   cases.push_back(BatchNorm("3_channels_of_many", {17, 3, 45, 45}, many));
   cases.push_back(BatchNorm("176_channels_of_few", {7, 176, 7, 7}, many));
   for (const auto& [name, fused] :
-       {std::pair("recalled", Fused::kRecalled), {"addend", Fused::kAddend}, {"more", Fused::kGradientAddend}}) {
+       {std::pair("recalled", Fused::kRecalled), {"addend", Fused::kAddend}, {"more", Fused::kMore}}) {
     const Statistics s{.check = false, .fused = fused};
     cases.push_back(FusedBatchNorm(absl::StrCat("32_channels_of_many_", name), {3, 32, 30, 30}, s));
     cases.push_back(FusedBatchNorm(absl::StrCat("3_channels_of_many_", name), {17, 3, 45, 45}, s));

@@ -42,7 +42,7 @@ TEST(CudaCollective, SumsAreInTheOrderOfTheMembers) {
 }
 
 TEST(CudaCollective, FewBytesAreSummedByEachMemberInTwoCalls) {
-  for (const auto [elements, reach, calls_of_member] :
+  for (const auto& [elements, reach, calls_of_member] :
        {std::tuple{kFew, true, 2}, std::tuple{kMany, true, 4}, std::tuple{kFew, false, 3 + 1 + 3}}) {
     const conformance::OneCollective one = conformance::SumOf(program::CollectiveKind::kAllReduce, 4, elements);
     auto calls = std::make_shared<HostCalls>(HostCallsOptions{.gpus = 4, .reach = reach});

@@ -99,9 +99,10 @@ TEST(Routes, AreOfAtMost64Links) {
   EXPECT_EQ(route.latency_sec, 64);
   EXPECT_EQ(route.bytes_per_sec, 1e9);
   for (int links : {65, 32768}) {
-    EXPECT_EQ(
-        Routes::Create(LinksInARow(links)).status().message(),
-        "links: expected a way from \"first\" to \"last\", found none; add the links between them (of a way, at most 64)");
+    EXPECT_EQ(Routes::Create(LinksInARow(links)).status().message(),
+              "links: expected a way from \"first\" to \"last\", found none; add the links between them (a way may have at "
+              "most 64; "
+              "devices forward nothing)");
   }
 }
 

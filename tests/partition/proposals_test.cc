@@ -18,7 +18,7 @@
 namespace colonnade::partition {
 namespace {
 
-using Options = std::vector<std::vector<StrategyOption>>;
+using OptionsOfLayers = std::vector<std::vector<StrategyOption>>;
 
 // Fully connected layers and ReLUs; each reads one that was made before, and sums join what nobody has read.
 layers::LayerGraph DrawDense(Random& random) {
@@ -57,8 +57,8 @@ CostFunctions DrawCost(Random& random) {
 }
 
 // Any compute, dearest where nothing is split: what is best for one layer is seldom what is best beside its neighbours.
-Options DrawOptions(Random& random, const layers::LayerGraph& graph, const Mesh& mesh, const CostFunctions& cost) {
-  Options options = LegalOptions(graph, mesh, 12, cost);
+OptionsOfLayers DrawOptions(Random& random, const layers::LayerGraph& graph, const Mesh& mesh, const CostFunctions& cost) {
+  OptionsOfLayers options = LegalOptions(graph, mesh, 12, cost);
   for (auto& of_node : options) {
     for (StrategyOption& option : of_node) {
       const bool is_split = !option.strategies.empty() && option.strategies[1] != kReplicate;
@@ -71,7 +71,7 @@ Options DrawOptions(Random& random, const layers::LayerGraph& graph, const Mesh&
 // The least costs of all assignments: node by node, with the terms of which a node is the last.
 class EveryAssignment {
  public:
-  EveryAssignment(const Options& options, AdditiveCost& cost, size_t count)
+  EveryAssignment(const OptionsOfLayers& options, AdditiveCost& cost, size_t count)
       : options_(options), cost_(cost), count_(count), terms_(options.size()), assignment_(options.size(), 0) {
     for (size_t term = 0; term < cost.scopes().size(); ++term) {
       terms_[cost.scopes()[term].back()].push_back(static_cast<int>(term));
@@ -95,7 +95,7 @@ class EveryAssignment {
     }
   }
 
-  const Options& options_;
+  const OptionsOfLayers& options_;
   AdditiveCost& cost_;
   const size_t count_;
   std::vector<std::vector<int>> terms_;
@@ -103,7 +103,7 @@ class EveryAssignment {
   std::multiset<double> least_;
 };
 
-double Combinations(const Options& options) {
+double Combinations(const OptionsOfLayers& options) {
   double product = 1;
   for (const auto& of_node : options) product *= static_cast<double>(of_node.size());
   return product;
@@ -122,7 +122,7 @@ TEST(ProposeAssignments, AreTheBestOfAllOnNetworksWithJoins) {
     const layers::LayerGraph graph = DrawDense(random);
     const Mesh mesh = Mesh::ReplicasByColumns(1, Pick<int64_t>(random, {2, 4}));
     const CostFunctions cost = DrawCost(random);
-    const Options options = DrawOptions(random, graph, mesh, cost);
+    const OptionsOfLayers options = DrawOptions(random, graph, mesh, cost);
     if (Combinations(options) > 25000) continue;
     AdditiveCost additive(graph, mesh, 12, options, cost, /*exposed=*/1);
     const Proposals exact = ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 4);
@@ -161,7 +161,7 @@ TEST(ProposeAssignments, TablesAreSmallWhereBranchesMeet) {
   const Mesh mesh = Mesh::ReplicasByColumns(2, 2);
   Random random(32);
   const CostFunctions cost = DrawCost(random);
-  const Options options = DrawOptions(random, graph, mesh, cost);
+  const OptionsOfLayers options = DrawOptions(random, graph, mesh, cost);
   const Proposals exact =
       ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 6, /*most_entries=*/9 * 16 * 16 * 9);
   EXPECT_EQ(exact.not_exact, "");

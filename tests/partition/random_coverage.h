@@ -97,7 +97,7 @@ class Coverage {
         if (plan.mesh.axes[a].size == 1) continue;
         const TensorPlacement& output = lowering.shardings[run->node].output;
         if (!output[a].sections.empty() && output[a].dim == 1)
-          drawn_.insert(SectionedSide(layers::TypeName(node.layer), forward));
+          drawn_.insert(InSections(layers::TypeName(node.layer), forward));
         drawn_.insert(absl::StrCat(layers::TypeName(node.layer), " ", layers::Name(plan.layers.at(node.name)[a]), " axis ",
                                    a, forward ? " forward" : " backward"));
       }
@@ -106,7 +106,7 @@ class Coverage {
 
   static constexpr char kRecalled[] = "a mask that is recalled";
   static std::string InOneAction(layers::Fused fused) { return absl::StrCat("fused operand ", static_cast<int>(fused)); }
-  static std::string SectionedSide(const char* layer, bool forward) {
+  static std::string InSections(const char* layer, bool forward) {
     return absl::StrCat(layer, " in sections", forward ? " forward" : " backward");
   }
   static std::string InParts(const char* what, bool forward) {
@@ -158,7 +158,7 @@ class Coverage {
       expected.emplace_back(to);
     }
     for (const char* layer : {"Concat", "MaxPool", "AvgPool", "Relu", "Gelu"}) {
-      for (bool forward : {false, true}) expected.push_back(SectionedSide(layer, forward));
+      for (bool forward : {false, true}) expected.push_back(InSections(layer, forward));
     }
     const std::vector<std::pair<std::string, std::vector<std::string>>> legal = {
         {"Conv2d", {"replicate", "batch", "column", "group", "row"}},

@@ -10,6 +10,7 @@
 #include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layers/traits.h"
 #include "partition/lower.h"
 #include "program/representative_program.h"
 #include "tests/engine/on_a_switch.h"
@@ -63,7 +64,7 @@ double Seconds(const absl::StatusOr<engine::Simulation>& simulation) {
   return simulation.ok() ? absl::ToDoubleSeconds(simulation->step) : 0;
 }
 
-std::vector<const Task*> TasksOf(const program::Program& program, int device) {
+std::vector<const Task*> TasksOfDevice(const program::Program& program, int device) {
   std::vector<const Task*> tasks;
   for (const Task& task : program.tasks) {
     if (task.device == device) tasks.push_back(&task);
@@ -73,7 +74,7 @@ std::vector<const Task*> TasksOf(const program::Program& program, int device) {
 
 // What a device does among those that stand for others, and in the whole.
 void ExpectTheSame(const program::Program& few, const program::Program& whole, int device) {
-  const std::vector<const Task*> mine = TasksOf(few, device), all = TasksOf(whole, device);
+  const std::vector<const Task*> mine = TasksOfDevice(few, device), all = TasksOfDevice(whole, device);
   ASSERT_EQ(mine.size(), all.size());
   for (size_t i = 0; i < mine.size(); ++i) {
     const Task &a = *mine[i], &b = *all[i];
@@ -129,7 +130,7 @@ std::vector<int64_t> Places(const std::vector<const Task*>& tasks, absl::Span<co
 
 // A device waits for the same tasks as the one that stands for it, and meets such as that one does.
 void ExpectStoodFor(const std::vector<int>& representative, const program::Program& whole, int device) {
-  std::vector<const Task*> mine = TasksOf(whole, device), its = TasksOf(whole, representative[device]);
+  std::vector<const Task*> mine = TasksOfDevice(whole, device), its = TasksOfDevice(whole, representative[device]);
   // One device alone stores the metrics.
   const auto is_store = [](const Task* task) { return task->provenance.pass == program::Pass::kOutput; };
   std::erase_if(mine, is_store);

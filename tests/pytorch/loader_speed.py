@@ -51,7 +51,7 @@ def images_per_second(loader):
 
 def io_bench(options, threads):
     command = [options.build / "colonnade", "io-bench", f"--data={options.data}", f"--threads={threads}",
-               f"--batch={options.batch}", "--input-size=224", "--augment=resized,mirror", "--warm-up=2", "--json"]
+               f"--batch={options.batch}", "--input-size=224", "--augment=resized,mirror", "--warm-up-epochs=2", "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

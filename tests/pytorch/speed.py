@@ -3,7 +3,7 @@
 
     python3 tests/pytorch/speed.py --build=build/release
 
-runs them in turn, round by round, so that they meet the same moods of the machine: `colonnade train`, PyTorch eager with
+runs them in turn, round by round, so that they meet the same changes of the machine's speed: `colonnade train`, PyTorch eager with
 channels last, and the same compiled. Everything is fp32 on one device of --threads threads, SGD with momentum and decay. A
 run's time is the median of its steps without the first ones, as `colonnade train --json` has it. Printed are the median and
 the extremes over the rounds: milliseconds a step, then ratios within a round, Colonnade to PyTorch; below 1 Colonnade is
