@@ -118,11 +118,6 @@ void SayFit(const std::vector<std::string>& names, double step_sec_before, const
   if (step_sec != before) changes.push_back(absl::StrFormat("step_sec %s s, was %s", step_sec, before));
   if (factor != "1") changes.push_back(absl::StrFormat("kernels take %s times as long", factor));
   if (changes.empty()) return;
-  constexpr double kDoubtful = 0.5;  // twice as fast as a data sheet says
-  if (fit.kernel_factor < kDoubtful) {
-    Warn(absl::StrFormat("kernels would be %.3g times as fast as the profile states: is a link too slow, or a unit wrong?",
-                         1 / fit.kernel_factor));
-  }
   Say(absl::StrFormat("fitted to row %s: %s", absl::StrJoin(names, " and row "), absl::StrJoin(changes, "; ")));
 }
 
@@ -135,12 +130,18 @@ absl::Status FitToRows(const std::vector<std::string>& names, const std::vector<
         table.machine.Title(), absl::StrJoin(names, ", ")));
   }
   const double before = table.machine.step_sec.value;
+  const bool rates_are_of_type = engine::DTypeOf(table.machine.precision) == steps[0].program->program.dtype;
   ASSIGN_OR_RETURN(table.fit, tools::FitTo(table.machine, steps));
   for (TableRow& row : table.rows) {
     row.is_fitted = std::find(names.begin(), names.end(), row.row.name) != names.end();
     if (row.is_fitted) AddNote("the profile was fitted to it", row);
   }
   SayFit(names, before, *table.fit);
+  constexpr double kDoubtful = 0.5;  // twice as fast as a data sheet says
+  if (rates_are_of_type && table.fit->kernel_factor < kDoubtful) {
+    Warn(absl::StrFormat("kernels would be %.3g times as fast as the profile states: is a link too slow, or a unit wrong?",
+                         1 / table.fit->kernel_factor));
+  }
   return absl::OkStatus();
 }
 

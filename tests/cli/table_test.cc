@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
 
@@ -91,6 +90,16 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
   EXPECT_NEAR(predicted["step_ms"].get<double>(), 5, 1e-3);
   EXPECT_LT(predicted["step_ms_high"].get<double>() - predicted["step_ms_low"].get<double>(), 0.2)
       << "each draw is refitted";
+}
+
+TEST_F(Table, AFitThatNoMachineCouldHaveIsDoubted) {
+  constexpr char kDoubt[] = "is a link too slow, or a unit wrong?";
+  ASSERT_TRUE(engine::ReplaceFile(In("fast.json"), R"({"colonnade_rows": 1, "title": "t", "model": "resnet18", "batch": 64,
+      "rows": [{"name": "one", "devices": 1, "plan": "single", "step_ms": 20}]})")
+                  .ok());
+  const std::string table = "table --draws=0 --machine=dgx1-v100 --fit=one --rows=";
+  EXPECT_THAT(Run(absl::StrCat(table, In("fast.json"))).err, HasSubstr(kDoubt));
+  EXPECT_THAT(Run(absl::StrCat(table, In("rows.json"))).err, Not(HasSubstr(kDoubt)));
 }
 
 TEST_F(Table, AFitThatChangesNothingIsNotSaid) {
