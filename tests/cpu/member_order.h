@@ -83,8 +83,9 @@ inline Values RunOnce(const OneCollective& one, engine::LoadedProgram& loaded, c
 inline void ExpectSumsInMemberOrder(const OneCollective& one, const Values& x, const Values& y) {
   const auto& what = std::get<program::Collective>(one.program.tasks[0].body);
   const int members = static_cast<int>(x.size());
-  std::vector<double> in_order(kElements), backwards(kElements);
-  for (int64_t i = 0; i < kElements; ++i) {
+  const auto elements = static_cast<int64_t>(x[0].size());
+  std::vector<double> in_order(elements), backwards(elements);
+  for (int64_t i = 0; i < elements; ++i) {
     float sum = static_cast<float>(x[0][i]), other = static_cast<float>(x[members - 1][i]);
     for (int m = 1; m < members; ++m) sum += static_cast<float>(x[m][i]);
     for (int m = members - 2; m >= 0; --m) other += static_cast<float>(x[m][i]);
@@ -95,7 +96,7 @@ inline void ExpectSumsInMemberOrder(const OneCollective& one, const Values& x, c
   for (int m = 0; m < members; ++m) {
     const bool is_part = what.kind == program::CollectiveKind::kReduceScatter;
     if (what.kind == program::CollectiveKind::kReduce && m != what.root) continue;
-    const int64_t size = is_part ? kElements / members : kElements, begin = is_part ? m * size : 0;
+    const int64_t size = is_part ? elements / members : elements, begin = is_part ? m * size : 0;
     EXPECT_EQ(y[m], std::vector<double>(in_order.begin() + begin, in_order.begin() + begin + size))
         << program::Name(what.kind) << ", member " << m;
   }

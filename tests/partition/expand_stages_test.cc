@@ -221,16 +221,5 @@ TEST(ExpandStages, NothingIsDifferentiatedBeforeTheFirstParameter) {
   EXPECT_EQ(actions[actions.size() - 2], "backward fc: relu.y loss.dx");
 }
 
-// GraphBuilder makes no such graph.
-TEST(ExpandStages, TwoInputLayersAreRefused) {
-  layers::LayerGraph graph = TwoLayers();
-  const Plan plan = PlanOf(graph, 1, 1, {kReplicate, kReplicate});
-  graph.nodes.push_back(graph.nodes[0]);
-  LoweringCase c(graph, plan);
-  const absl::Status status = ExpandStages(c.lowering);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("one input layer, found 2"));
-}
-
 }  // namespace
 }  // namespace colonnade::partition
