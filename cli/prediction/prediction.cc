@@ -109,7 +109,7 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
 
 // Of fewer than twenty draws the interval of 90 % is from the least to the most.
 // Milliseconds: two digits behind the point, or of less than a tenth the first two.
-std::string TimeText(double ms) { return absl::StrFormat(ms > 0 && ms < 0.1 ? "%.2g" : "%.2f", ms); }
+std::string TimeText(double ms) { return ms > 0 && ms < 0.1 ? absl::StrFormat("%.2g", ms) : absl::StrFormat("%.2f", ms); }
 
 std::string DrawsText(int draws) {
   constexpr int kLeastForAnInterval = 20;
