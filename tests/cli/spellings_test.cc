@@ -180,7 +180,7 @@ TEST_F(Command, SpellingsOfSubCommandsStandOnThePageOfTheCommandLine) {
     if (!absl::StartsWith(ours, "--")) {
       EXPECT_THAT(commands, Contains(ours)) << theirs;
     }
-    const auto says = [&](const std::string& line) {
+    const auto says = [&, theirs = theirs, ours = ours](const std::string& line) {
       const bool has = absl::StrContains(line, absl::StrCat("`", theirs, "`")) ||
                        absl::StrContains(line, absl::StrCat("`colonnade ", theirs, "`"));
       return absl::StartsWith(line, "| `colonnade ") && has && absl::StrContains(line, absl::StrCat("`", ours, "`"));
