@@ -67,7 +67,7 @@ MemoryDesc WeightsDesc(const View& view, int64_t groups) {
   return MemoryDesc({groups, s[0] / groups, s[1], s[2], s[3]}, TypeOf(DescOf(view)), dnnl::memory::format_tag::goihw);
 }
 
-OperandLayouts Layouts(const TaskContext& context, int64_t groups, const program::ProductUses& uses) {
+OperandLayouts LayoutsOfConvolution(const TaskContext& context, int64_t groups, const program::ProductUses& uses) {
   return {DescOf(context.view(uses.x)), WeightsDesc(context.view(uses.w), groups), DescOf(context.view(uses.y))};
 }
 
@@ -124,7 +124,7 @@ PreparedKernel Prepare(const program::ConvForward& op, const TaskContext& outer)
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const program::ProductUses uses = program::ForwardUses(op.bias);
     const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
-    const OperandLayouts have = Layouts(context, op.groups, uses);
+    const OperandLayouts have = LayoutsOfConvolution(context, op.groups, uses);
     const dnnl::primitive_attr attr = ProductAttributes(op.relu);
     return ForwardProduct<convolution_forward>(
         context, uses, have,
@@ -139,7 +139,7 @@ PreparedKernel Prepare(const program::ConvBackwardData& op, const TaskContext& o
     if (CanRunByWinograd(op, context)) return PrepareByWinograd(op, context);
     const program::ProductUses uses = program::BackwardDataUses();
     const ConvGeometry geometry(op.window, MemoryDesc(), context.engine);
-    const OperandLayouts have = Layouts(context, op.groups, uses);
+    const OperandLayouts have = LayoutsOfConvolution(context, op.groups, uses);
     return BackwardDataProduct<convolution_backward_data>(
         context, uses, have,
         FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardData(l); }));
@@ -154,7 +154,7 @@ PreparedKernel Prepare(const program::ConvBackwardWeights& op, const TaskContext
     const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
     if (IsWrongInBf16(op.window, context.view(uses.x))) return NoProductOfTheseShapes();
     const ConvGeometry geometry(op.window, BiasDesc(context, uses), context.engine);
-    const OperandLayouts have = Layouts(context, op.groups, uses);
+    const OperandLayouts have = LayoutsOfConvolution(context, op.groups, uses);
     return BackwardWeightsProduct<convolution_backward_weights>(
         context, uses, have,
         FirstOptimized(NaturalImages(have), [&](const OperandLayouts& l) { return geometry.BackwardWeights(l); }));

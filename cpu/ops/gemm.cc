@@ -31,7 +31,7 @@ typename Backward::primitive_desc BackwardDesc(const OperandLayouts& l, const dn
   return DescribeBackward<Backward>(engine, forward, UserScratchpad(), operands...);
 }
 
-OperandLayouts Layouts(const TaskContext& context, const program::ProductUses& uses) {
+OperandLayouts LayoutsOfProduct(const TaskContext& context, const program::ProductUses& uses) {
   return {DescOf(context.view(uses.x)), DescOf(context.view(uses.w)), DescOf(context.view(uses.y))};
 }
 
@@ -42,7 +42,7 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
     const program::ProductUses uses = program::ForwardUses(op.bias);
     const MemoryDesc bias = BiasDesc(context, uses);
     const dnnl::primitive_attr attr = ProductAttributes(op.relu);
-    const OperandLayouts have = Layouts(context, uses);
+    const OperandLayouts have = LayoutsOfProduct(context, uses);
     return ForwardProduct<inner_product_forward>(context, uses, have, FirstOptimized(have, [&](const OperandLayouts& l) {
                                                    return ForwardDesc(l, bias, attr, context.engine);
                                                  }));
@@ -52,7 +52,7 @@ PreparedKernel Prepare(const program::FullyConnectedForward& op, const TaskConte
 PreparedKernel Prepare(const program::FullyConnectedBackwardData&, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/1, [](const TaskContext& context) -> PreparedKernel {
     const program::ProductUses uses = program::BackwardDataUses();
-    const OperandLayouts have = Layouts(context, uses);
+    const OperandLayouts have = LayoutsOfProduct(context, uses);
     return BackwardDataProduct<inner_product_backward_data>(
         context, uses, have, FirstOptimized(have, [&](const OperandLayouts& l) {
           return BackwardDesc<inner_product_backward_data>(l, context.engine, l.x, l.w, l.y);
@@ -64,7 +64,7 @@ PreparedKernel Prepare(const program::FullyConnectedBackwardWeights& op, const T
   return PrepareStaged(outer, /*weights=*/2, [&op](const TaskContext& context) -> PreparedKernel {
     const program::ProductUses uses = program::BackwardWeightsUses(op.bias);
     const MemoryDesc bias = BiasDesc(context, uses);
-    const OperandLayouts have = Layouts(context, uses);
+    const OperandLayouts have = LayoutsOfProduct(context, uses);
     return BackwardWeightsProduct<inner_product_backward_weights>(
         context, uses, have, FirstOptimized(have, [&](const OperandLayouts& l) {
           return BackwardDesc<inner_product_backward_weights>(l, context.engine, l.x, l.w, bias, l.y);
