@@ -19,6 +19,8 @@
 
 namespace colonnade::engine {
 
+class JsonFields;
+
 // kFitted: chosen so that the simulator reproduces a measured step.
 enum class Origin { kSpec, kMeasured, kPublished, kFitted, kGuess };
 inline constexpr const char* kOriginNames[] = {"spec", "measured", "published", "fitted", "guess"};
@@ -169,6 +171,9 @@ std::string MachineToJson(const Machine& machine);
 // Returns what `ops` and `transfers` of a profile may name.
 const std::vector<std::string>& OpNames();
 const std::vector<std::string>& ProfiledTransferNames();
+
+// Reads the field `pixels`, where it is there: what the host sends of images, "uint8" or "fp32".
+void ReadPixelType(JsonFields& fields, bool& is_f32);
 
 // Lowers rates to the most that a profile may state, since a clock too coarse for what it times measures infinite ones.
 void LimitRates(Machine& machine);

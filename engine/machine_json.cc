@@ -299,10 +299,7 @@ void ReadFittedTo(JsonFields& fields, FittedStep& step, absl::Status& status) {
   object.Text("model", step.model, true);
   object.Count("batch", step.batch, true, kExtents);
   object.Number("step_sec", step.step_sec, true, kTransferTimes);
-  if (std::string pixels; object.Find("pixels") != nullptr) {
-    object.Word("pixels", {std::begin(kPixelTypes), std::end(kPixelTypes)}, pixels);
-    step.has_f32_pixels = pixels == kPixelTypes[1];
-  }
+  ReadPixelType(object, step.has_f32_pixels);
   object.Finish();
 }
 
@@ -535,6 +532,12 @@ Json ToJson(const FittedStep& step) {
 }
 
 }  // namespace
+
+void ReadPixelType(JsonFields& fields, bool& is_f32) {
+  std::string pixels;
+  if (fields.Find("pixels") != nullptr) fields.Word("pixels", {std::begin(kPixelTypes), std::end(kPixelTypes)}, pixels);
+  if (!pixels.empty()) is_f32 = pixels == kPixelTypes[1];
+}
 
 void LimitRates(Machine& machine) {
   const auto limit = [](double& rate, Bounds bounds) { rate = std::min(rate, bounds.most); };

@@ -25,34 +25,26 @@ declare -A may_in_cli=(
   [prediction]="prediction training session command_line output build_facts.h info.h table.h"
 )
 wrong=0
-for folder in "${!may[@]}"; do
-  [ -d "$folder" ] || continue
+# check_includes FOLDER PREFIX PERMITTED: of the headers whose names begin with PREFIX, those that are included in FOLDER are
+# the permitted ones, or in permitted folders, named without the prefix.
+check_includes() {
+  local file line text target permitted allowed
   while IFS=: read -r file line text; do
-    target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
-    [ -d "${target%%/*}" ] || continue  # a library's header
+    target=${text#*\"}
+    target=${target%%\"*}
+    target=${target#"$2"}
+    [ -n "$2" ] || [ -d "${target%%/*}" ] || continue  # a library's header
     allowed=0
-    for permitted in ${may[$folder]}; do
+    for permitted in $3; do
       [[ "$target" == "$permitted" || "$target" == "$permitted"/* ]] && allowed=1
     done
-    if [ $allowed -eq 0 ]; then
-      echo "$file:$line: $folder/ may include ${may[$folder]}, found \"$target\""
-      wrong=1
-    fi
-  done < <(grep -rnE '^[[:space:]]*#include "' "$folder" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
-done
-for folder in "${!may_in_cli[@]}"; do
-  while IFS=: read -r file line text; do
-    target=$(sed -E 's/.*#include "cli\/([^"]+)".*/\1/' <<<"$text")
-    allowed=0
-    for permitted in ${may_in_cli[$folder]}; do
-      [[ "$target" == "$permitted" || "$target" == "$permitted"/* ]] && allowed=1
-    done
-    if [ $allowed -eq 0 ]; then
-      echo "$file:$line: cli/$folder/ may include of cli/ ${may_in_cli[$folder]}, found \"$target\""
-      wrong=1
-    fi
-  done < <(grep -rnE '^[[:space:]]*#include "cli/' "cli/$folder" --include='*.h' --include='*.cc')
-done
+    [ $allowed -eq 1 ] && continue
+    echo "$file:$line: $1/ may include ${2:+of $2 }$3, found \"$target\""
+    wrong=1
+  done < <(grep -rnE "^[[:space:]]*#include \"$2" "$1" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+}
+for folder in "${!may[@]}"; do [ -d "$folder" ] && check_includes "$folder" "" "${may[$folder]}"; done
+for folder in "${!may_in_cli[@]}"; do check_includes "cli/$folder" cli/ "${may_in_cli[$folder]}"; done
 # By folder behind a door: its headers that others may include all the same.
 declare -A doors=(
   [program/text]=""

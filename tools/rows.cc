@@ -54,8 +54,6 @@ struct Defaults {
   bool has_f32_pixels = false;
 };
 
-constexpr const char* kPixelTypes[] = {"uint8", "fp32"};
-
 program::DType ReadDType(JsonFields& fields, program::DType otherwise) {
   std::string precision = engine::PrecisionOf(otherwise);
   if (fields.Find("dtype") != nullptr) fields.Word("dtype", {"fp32", "bf16"}, precision);
@@ -151,10 +149,7 @@ absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
   fields.Choice("scaling", kScalings, defaults.scaling);
   defaults.dtype = ReadDType(fields, defaults.dtype);
   fields.Count("batch_norm_samples", defaults.batch_norm_samples, false, kBatches);
-  if (std::string pixels; fields.Find("pixels") != nullptr) {
-    fields.Word("pixels", {std::begin(kPixelTypes), std::end(kPixelTypes)}, pixels);
-    defaults.has_f32_pixels = pixels == kPixelTypes[1];
-  }
+  engine::ReadPixelType(fields, defaults.has_f32_pixels);
   fields.Number("images", table.images, false, kImages);
   table.passes = 1;
   fields.Number("passes", table.passes, false, kPasses);

@@ -1,3 +1,4 @@
+// One source for all groups of flags, so that one sees where a flag is defined and no two have its name.
 #include "cli/command_line/flags.h"
 
 #include "absl/strings/match.h"
