@@ -13,8 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "cli/bench.h"
 #include "cli/command_line/errors.h"
+#include "cli/command_line/flags.h"
+#include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/prediction/prediction.h"
@@ -25,6 +26,7 @@
 #include "engine/statistics.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
+#include "tools/calibration.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
 
@@ -32,6 +34,20 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct PlansFlags {
+  PlansFlags() {
+    plan.batch = 32;
+    plan.devices = 2;
+    backend.name = "cpu";
+  }
+  std::string model;
+  PlanFlags plan;  // batch and devices alone
+  ProfileFlags profile;
+  BackendFlags backend;
+  int slices = 10;
+  bool json = false;
+};
 
 constexpr absl::Duration kTimeOfSlice = absl::Milliseconds(100);
 
@@ -55,7 +71,7 @@ struct TimedPlan {
 };
 
 absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
-                      const partition::LowerOptions& lower, const engine::Machine& machine, const Flags& flags,
+                      const partition::LowerOptions& lower, const engine::Machine& machine, const BackendFlags& flags,
                       std::vector<TimedPlan>& timed_plans) {
   ASSIGN_OR_RETURN(tools::Predicted predicted,
                    tools::Predict(machine, graph, plan, lower, cpu::KernelsFromName(flags.kernels)));
@@ -88,29 +104,29 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
   return plans;
 }
 
-absl::StatusOr<std::vector<TimedPlan>> TimePlans(const Flags& flags, int slices) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+absl::StatusOr<std::vector<TimedPlan>> TimePlans(const PlansFlags& flags) {
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
   WarnOfFit(machine, graph);
   const partition::LowerOptions lower{
-      .global_batch = flags.batch, .dtype = DTypeOf(flags), .pixels = tools::PixelsFromBytes(graph)};
-  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
+      .global_batch = flags.plan.batch, .dtype = DTypeOf(flags.backend), .pixels = tools::PixelsFromBytes(graph)};
+  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags.plan, graph, lower, machine));
   std::vector<TimedPlan> timed_plans;
   std::optional<CountProgress> loading(std::in_place, "loading:");
   int64_t loaded = 0;
   for (const auto& [name, plan] : plans) {
     loading->Show(loaded++, static_cast<int64_t>(plans.size()), absl::StrCat(" plans, ", name));
-    Flags own = flags;
+    BackendFlags own = flags.backend;
     own.deterministic = false;
     RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, own, timed_plans));
-    if (!flags.deterministic) continue;
-    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, flags, timed_plans));
+    if (!flags.backend.deterministic) continue;
+    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, flags.backend, timed_plans));
   }
   loading.reset();
   CountProgress progress("timing:");
   int64_t done = 0;
-  const int64_t all = slices * static_cast<int64_t>(timed_plans.size());
-  for (int slice = 0; slice < slices; ++slice) {
+  const int64_t all = flags.slices * static_cast<int64_t>(timed_plans.size());
+  for (int slice = 0; slice < flags.slices; ++slice) {
     for (TimedPlan& timed : timed_plans) {
       progress.Show(done++, all, absl::StrCat(" slices, ", timed.label()));
       RETURN_IF_ERROR(timed.RunSlice());
@@ -119,11 +135,12 @@ absl::StatusOr<std::vector<TimedPlan>> TimePlans(const Flags& flags, int slices)
   return timed_plans;
 }
 
-Json TimedPlansJson(const Flags& flags, const std::vector<TimedPlan>& timed_plans) {
-  Json json = {{"model", flags.model},     {"global_batch", flags.batch},
-               {"backend", flags.backend}, {"kernels", flags.backend == "cuda" ? Json() : Json(flags.kernels)},
-               {"dtype", flags.dtype},     {"machine", flags.machine},
-               {"plans", Json::array()}};
+Json TimedPlansJson(const PlansFlags& flags, const std::vector<TimedPlan>& timed_plans) {
+  Json json = {
+      {"model", flags.model},          {"global_batch", flags.plan.batch},
+      {"backend", flags.backend.name}, {"kernels", flags.backend.name == "cuda" ? Json() : Json(flags.backend.kernels)},
+      {"dtype", flags.backend.dtype},  {"machine", flags.profile.machine},
+      {"plans", Json::array()}};
   for (const TimedPlan& timed : timed_plans) {
     json["plans"].push_back({{"plan", timed.name},
                              {"devices", timed.devices},
@@ -131,7 +148,7 @@ Json TimedPlansJson(const Flags& flags, const std::vector<TimedPlan>& timed_plan
                              {"predicted_ms", timed.predicted_ms},
                              {"measured_ms", timed.measured_ms()},
                              {"spread", engine::SpreadOf(timed.slices_ms)},
-                             {"images_per_s", 1e3 * static_cast<double>(flags.batch) / timed.measured_ms()}});
+                             {"images_per_s", 1e3 * static_cast<double>(flags.plan.batch) / timed.measured_ms()}});
   }
   return json;
 }
@@ -148,23 +165,48 @@ void PrintTimedPlans(const PlanFlags& flags, const std::vector<TimedPlan>& timed
   }
 }
 
-}  // namespace
-
-absl::Status RunBenchPlans(const Flags& flags, const BenchFlags& bench) {
-  if (flags.deterministic && flags.backend != "cuda") {
+absl::Status RunBenchPlans(const PlansFlags& flags) {
+  if (flags.backend.deterministic && flags.backend.name != "cuda") {
     return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
   }
-  RETURN_IF_ERROR(CheckBackend(flags));
-  ASSIGN_OR_RETURN(const std::vector<TimedPlan> timed_plans, TimePlans(flags, bench.slices));
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
+  ASSIGN_OR_RETURN(const std::vector<TimedPlan> timed_plans, TimePlans(flags));
   for (const TimedPlan& timed : timed_plans) {
     for (const std::string& note : timed.meter->Notes()) Warn(absl::StrCat(timed.label(), ": ", note));
   }
   if (flags.json) {
     PrintJson(TimedPlansJson(flags, timed_plans));
   } else {
-    PrintTimedPlans(flags, timed_plans);
+    PrintTimedPlans(flags.plan, timed_plans);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddBenchPlans(CLI::App& bench) {
+  CLI::App* plans = bench.add_subcommand(
+      "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
+  const auto flags = std::make_shared<PlansFlags>();
+  plans->add_option("--model", flags->model, "network of the zoo")->type_name("MODEL")->required();
+  plans->add_option("--batch", flags->plan.batch, "global batch")
+      ->check(CLI::Range(int64_t{1}, kMostBatch))
+      ->capture_default_str();
+  plans->add_option("--devices", flags->plan.devices, "devices of all plans but single")
+      ->check(CLI::Range(1, tools::kMostDevicesHere))
+      ->capture_default_str();
+  AddProfileFlag(*plans, flags->profile);
+  AddMeasuringFlags(*plans, flags->backend);
+  plans->add_flag("--deterministic", flags->backend.deterministic,
+                  "on GPUs: every plan also with deterministic kernels and sums");
+  plans->add_option("--slices", flags->slices, "turns that each plan gets, of 0.1 s or one step")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddJsonFlag(*plans, flags->json);
+  plans->footer(
+      "Examples:\n  colonnade bench plans --model=alexnet2012 --machine=cpu-2core\n"
+      "  colonnade bench plans --model=alexnet --batch=256 --devices=4 --backend=cuda --machine=hgx-h100 --json");
+  return {plans, [=] { return RunBenchPlans(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -17,7 +17,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "cli/bench.h"
+#include "cli/command_line/flags.h"
+#include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/prediction/prediction.h"
@@ -34,6 +35,14 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct SimulatorFlags {
+  SimulatorFlags() { backend.name = "cpu"; }
+  std::string model;  // empty: all
+  int rounds = 5, slices = 8;
+  BackendFlags backend;
+  bool json = false;
+};
 
 constexpr size_t kCasesOfModel = 4;
 const std::vector<std::pair<std::string, int64_t>> kModelsAndBatches = {
@@ -240,28 +249,51 @@ Json AccuracyJson(const Accuracy& accuracy) {
   return json;
 }
 
-}  // namespace
-
-std::vector<std::string> ModelsOfBenchSimulator() {
+std::vector<std::string> ModelsToPredict() {
   std::vector<std::string> models;
   for (const auto& [model, batch] : kModelsAndBatches) models.push_back(model);
   return models;
 }
 
-absl::Status RunBenchSimulator(const Flags& flags, const BenchFlags& bench) {
-  RETURN_IF_ERROR(CheckBackend(flags));
+absl::Status RunBenchSimulator(const SimulatorFlags& flags) {
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
   Accuracy accuracy{.cases = CasesOf(flags.model)};
   accuracy.results.resize(accuracy.cases.size());
-  RETURN_IF_ERROR(RunRounds(bench.rounds, bench.slices, KernelsOf(flags), accuracy));
+  RETURN_IF_ERROR(RunRounds(flags.rounds, flags.slices, KernelsOf(flags.backend), accuracy));
   if (flags.json) {
     Json json = AccuracyJson(accuracy);
-    json["kernels"] = flags.kernels;
-    json["dtype"] = flags.dtype;
+    json["kernels"] = flags.backend.kernels;
+    json["dtype"] = flags.backend.dtype;
     PrintJson(json);
   } else {
     PrintAccuracy(accuracy);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddBenchSimulator(CLI::App& bench) {
+  CLI::App* simulator = bench.add_subcommand(
+      "simulator",
+      "How well the simulator predicts this machine: calibrations and runs in turn, and the error of each case.");
+  const auto flags = std::make_shared<SimulatorFlags>();
+  simulator->add_option("--model", flags->model, "this network alone")->check(CLI::IsMember(ModelsToPredict()));
+  simulator->add_option("--rounds", flags->rounds, "calibrations, and runs of every case")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  simulator->add_option("--slices", flags->slices, "turns that each case gets in a round, of 0.1 s or one step")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddTimedKernelsFlag(*simulator, flags->backend);
+  simulator->add_option("--dtype", flags->backend.dtype, "element type of compute")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  AddJsonFlag(*simulator, flags->json);
+  simulator->footer(
+      "Examples:\n  colonnade bench simulator --model=lenet --rounds=3\n  colonnade bench simulator --rounds=5 --slices=4 "
+      "--json");
+  return {simulator, [=] { return RunBenchSimulator(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "cli/bench.h"
+#include "cli/command_line/flags.h"
+#include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/peer.h"
@@ -30,6 +31,14 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct StepFlags : SessionFlags {
+  int64_t steps = 0;     // 0: some
+  std::string roofline;  // the file; empty: none
+  std::string against;   // a command; empty: none
+  int pairs = 5;
+  bool json = false;
+};
 
 constexpr int kTimedSteps = 20;
 constexpr absl::Duration kLeastTime = absl::Seconds(1);
@@ -86,11 +95,12 @@ void ReadTasks(const tools::StepMeter& meter, StepReport& report) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, const Session& session, bool times_tasks) {
+absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const StepFlags& flags, const Session& session,
+                                                            bool times_tasks) {
   const CountProgress progress("loading");
   const partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
+                   OpenBackend(flags.backend, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
   if (backend->name() == "cpu") {
     ASSIGN_OR_RETURN(const program::Program program, partition::Lower(session.graph, session.plan, lower));
     RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
@@ -98,7 +108,7 @@ absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const Flags& flags, 
   return tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend));
 }
 
-absl::Status RunSteps(const Flags& flags, tools::StepMeter& meter) {
+absl::Status RunSteps(const StepFlags& flags, tools::StepMeter& meter) {
   CountProgress progress("timing:");
   return meter.Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
                    flags.steps > 0 ? absl::ZeroDuration() : kLeastTime,
@@ -109,14 +119,14 @@ double ImagesPerSecond(const PlanFlags& flags, double step_seconds) {
   return static_cast<double>(flags.batch) / step_seconds;
 }
 
-absl::StatusOr<std::vector<Pair>> RunPairs(const Flags& flags, const BenchFlags& bench, tools::StepMeter& meter) {
+absl::StatusOr<std::vector<Pair>> RunPairs(const StepFlags& flags, tools::StepMeter& meter) {
   const auto run = [&]() -> absl::StatusOr<double> {
     const size_t before = meter.step_seconds().size();
     RETURN_IF_ERROR(RunSteps(flags, meter));
     const std::vector<double>& steps = meter.step_seconds();
-    return ImagesPerSecond(flags, engine::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
+    return ImagesPerSecond(flags.plan, engine::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
   };
-  return RunInTurn(run, bench.against, bench.pairs);
+  return RunInTurn(run, flags.against, flags.pairs);
 }
 
 // By task: its median.
@@ -133,7 +143,7 @@ std::vector<double> TaskSeconds(const tools::StepMeter& meter) {
 }
 
 // Ends the meter, whose devices would take the machine's memory and cores from those that are measured.
-absl::StatusOr<tools::Ceilings> DrawRoofline(const Flags& flags, const Session& session, const std::string& path,
+absl::StatusOr<tools::Ceilings> DrawRoofline(const StepFlags& flags, const Session& session, const std::string& path,
                                              std::unique_ptr<tools::StepMeter> meter) {
   const CountProgress progress("measuring ceilings");
   const program::Program program = meter->program();
@@ -141,22 +151,22 @@ absl::StatusOr<tools::Ceilings> DrawRoofline(const Flags& flags, const Session& 
   meter.reset();
   const int devices = program.device_count;
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, devices, session.threads_per_device, /*times_tasks=*/true));
-  ASSIGN_OR_RETURN(const tools::Ceilings ceilings, tools::MeasureCeilings(*backend, DTypeOf(flags)));
+                   OpenBackend(flags.backend, devices, session.threads_per_device, /*times_tasks=*/true));
+  ASSIGN_OR_RETURN(const tools::Ceilings ceilings, tools::MeasureCeilings(*backend, DTypeOf(flags.backend)));
   const std::string title =
-      absl::StrFormat("%s, batch %d, plan %s on %d %s device%s, %s", session.graph.name, flags.batch, session.plan.name,
-                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", DTypeName(flags));
+      absl::StrFormat("%s, batch %d, plan %s on %d %s device%s, %s", session.graph.name, flags.plan.batch, session.plan.name,
+                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", DTypeName(flags.backend));
   RETURN_IF_ERROR(engine::ReplaceFile(path, tools::RooflineAsSvg(title, program, seconds, ceilings)));
   return ceilings;
 }
 
-absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const BenchFlags& bench, const Session& session) {
+absl::StatusOr<StepReport> MeasureStep(const StepFlags& flags, const Session& session) {
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter, OpenMeter(flags, session, /*times_tasks=*/false));
   std::vector<Pair> pairs;
-  if (bench.against.empty()) {
+  if (flags.against.empty()) {
     RETURN_IF_ERROR(RunSteps(flags, *meter));
   } else {
-    ASSIGN_OR_RETURN(pairs, RunPairs(flags, bench, *meter));
+    ASSIGN_OR_RETURN(pairs, RunPairs(flags, *meter));
   }
   for (const std::string& note : meter->Notes()) Warn(note);
   const std::vector<double>& steps = meter->step_seconds();
@@ -177,8 +187,8 @@ absl::StatusOr<StepReport> MeasureStep(const Flags& flags, const BenchFlags& ben
     RETURN_IF_ERROR(RunSteps(flags, *meter));
   }
   ReadTasks(*meter, report);
-  if (bench.roofline.empty()) return report;
-  ASSIGN_OR_RETURN(report.ceilings, DrawRoofline(flags, session, bench.roofline, std::move(meter)));
+  if (flags.roofline.empty()) return report;
+  ASSIGN_OR_RETURN(report.ceilings, DrawRoofline(flags, session, flags.roofline, std::move(meter)));
   return report;
 }
 
@@ -213,7 +223,7 @@ Json CeilingsJson(const tools::Ceilings& ceilings) {
           {"bytes_of_arrays", ceilings.array_bytes}};
 }
 
-Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& session, const StepReport& report) {
+Json StepJson(const StepFlags& flags, const Session& session, const StepReport& report) {
   const double total = Total(report.times);
   Json json = {
       {"model", session.graph.name},
@@ -221,11 +231,11 @@ Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& sessio
       {"mesh", MeshJson(session.plan.mesh)},
       {"devices", report.devices},
       {"backend", report.backend},
-      {"dtype", DTypeName(flags)},
-      {"global_batch", flags.batch},
+      {"dtype", DTypeName(flags.backend)},
+      {"global_batch", flags.plan.batch},
       {"steps", report.steps},
       {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
-      {"images_per_s", ImagesPerSecond(flags, report.median)},
+      {"images_per_s", ImagesPerSecond(flags.plan, report.median)},
       {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
       {"bytes_per_s", BytesMoved(report.work) / report.median},
       {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
@@ -249,7 +259,7 @@ Json StepJson(const Flags& flags, const BenchFlags& bench, const Session& sessio
   }
   for (const engine::DeviceMemory& device : report.memory) json["peak_memory_bytes"].push_back(device.total_bytes());
   if (report.ceilings.has_value()) json["ceilings"] = CeilingsJson(*report.ceilings);
-  if (!report.pairs.empty()) json["against"] = PairsJson(bench.against, report.pairs);
+  if (!report.pairs.empty()) json["against"] = PairsJson(flags.against, report.pairs);
   return json;
 }
 
@@ -261,10 +271,10 @@ void PrintCeilings(const tools::Ceilings& ceilings) {
                       static_cast<double>(ceilings.array_bytes) / 1e6));
 }
 
-void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& report) {
+void PrintStep(const StepFlags& flags, const StepReport& report) {
   PrintLine(absl::StrFormat("step %.3f ms (median of %d; p10 %.3f, p90 %.3f)  %.1f images/s", 1e3 * report.median,
                             report.steps, 1e3 * report.tenth, 1e3 * report.nine_tenths,
-                            ImagesPerSecond(flags, report.median)));
+                            ImagesPerSecond(flags.plan, report.median)));
   PrintLine(absl::StrFormat("all devices together: %.2f GFLOP/s, %.2f GB/s read and written by kernels, %.3f GB/s sent",
                             static_cast<double>(report.work.flops) / report.median / 1e9,
                             BytesMoved(report.work) / report.median / 1e9,
@@ -292,27 +302,58 @@ void PrintStep(const Flags& flags, const BenchFlags& bench, const StepReport& re
     PrintLine(absl::StrFormat("%-32s %6d %14.3f %6.1f %% %10s %8.2f", name, kind.tasks, 1e3 * kind.seconds / report.devices,
                               100 * kind.seconds / sum, flops, bytes / kind.seconds / 1e9));
   }
-  if (!report.pairs.empty()) PrintPairs(bench.against, report.pairs);
+  if (!report.pairs.empty()) PrintPairs(flags.against, report.pairs);
+}
+
+absl::Status RunBenchStep(const StepFlags& flags) {
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", flags.roofline, /*is_drawing=*/true}},
+                                    {{"--model", IfFile(flags.network.model)},
+                                     {"--plan", IfFile(flags.plan.name)},
+                                     {"--machine", IfFile(flags.profile.machine)},
+                                     {"--search-algorithms", flags.backend.search_algorithms}}));
+  ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
+  ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, session));
+  SaySession(flags.backend, session, report.backend);
+  if (flags.json) {
+    PrintJson(StepJson(flags, session, report));
+  } else {
+    PrintStep(flags, report);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RunBenchStep(const Flags& flags, const BenchFlags& bench) {
-  RETURN_IF_ERROR(CheckBackend(flags));
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", bench.roofline, /*is_drawing=*/true}},
-                                    {{"--model", IfFile(flags.model)},
-                                     {"--plan", IfFile(flags.plan)},
-                                     {"--machine", IfFile(flags.machine)},
-                                     {"--search-algorithms", flags.search_algorithms}}));
-  ASSIGN_OR_RETURN(const Session session, OpenSession(flags, nullptr));
-  ASSIGN_OR_RETURN(const StepReport report, MeasureStep(flags, bench, session));
-  SaySession(flags, session, report.backend);
-  if (flags.json) {
-    PrintJson(StepJson(flags, bench, session, report));
-  } else {
-    PrintStep(flags, bench, report);
-  }
-  return absl::OkStatus();
+SubCommand AddBenchStep(CLI::App& bench) {
+  CLI::App* step = bench.add_subcommand(
+      "step", "A training step without data: time and its spread, flop/s, bytes/s, time by kind of task, memory.");
+  const auto flags = std::make_shared<StepFlags>();
+  AddModelFlags(*step, flags->network);
+  AddPlanFlags(*step, flags->plan);
+  AddProfileFlag(*step, flags->profile);
+  AddBackendFlags(*step, flags->backend);
+  step->add_option("--steps", flags->steps,
+                   "steps that are timed, in each pair of --against (default: 20, and at least a second)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  step->add_option("--roofline", flags->roofline,
+                   "each task's flop/s over its flop per byte, below what this machine reaches, as an SVG file")
+      ->check(DrawnFile())
+      ->type_name("FILE.svg");
+  CLI::Option* against = step->add_option("--against", flags->against,
+                                          "a command of another program, which prints images/s: run in turn with the step")
+                             ->type_name("COMMAND");
+  step->add_option("--pairs", flags->pairs, "runs of the step and of that command")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(against);
+  AddJsonFlag(*step, flags->json);
+  step->footer(
+      "Examples:\n  colonnade bench step --model=alexnet --batch=32 --devices=2 --plan=owt\n"
+      "  colonnade bench step --model=alexnet --batch=256 --backend=cuda --dtype=bf16 --json\n"
+      "  colonnade bench step --model=resnet20 --batch=128 --roofline=roofline.svg\n"
+      "  colonnade bench step --model=alexnet --batch=64 --against='python3 alexnet.py'");
+  return {step, [=] { return RunBenchStep(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,25 +1,66 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "cli/bench.h"
 #include "cli/build_facts.h"
+#include "cli/command_line/flags.h"
+#include "cli/commands.h"
 #include "cli/info.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/prediction/prediction.h"
 #include "cli/session/devices.h"
+#include "tools/calibration.h"
 #include "tools/transfers.h"
 
 namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostSize = int64_t{1} << 34;
+constexpr int kMostIterations = 100000;
+
+// "64M" becomes the number of bytes, in powers of 1,024 as nccl-tests has it.
+CLI::Validator ByteSize() {
+  auto read = [](std::string& text) -> std::string {
+    const std::string all = text;
+    constexpr absl::string_view kUnits = "KMG";
+    int64_t unit = 1, count = 0;
+    const size_t found = text.empty() ? absl::string_view::npos : kUnits.find(absl::ascii_toupper(text.back()));
+    if (found != absl::string_view::npos) {
+      unit <<= 10 * (found + 1);
+      text.pop_back();
+    }
+    if (!absl::SimpleAtoi(text, &count) || count < 4 / unit || count < 1 || count > kMostSize / unit) {
+      return absl::StrFormat("expected bytes from 4 to 16G, as in 512, 4K or 64M, found \"%s\"", all);
+    }
+    text = absl::StrCat(count * unit);
+    return "";
+  };
+  return {read, "N|NK|NM|NG"};
+}
+
+struct TransfersFlags {
+  TransfersFlags() { backend.name = "cpu"; }
+  std::vector<std::string> operations;  // empty: all
+  std::vector<int> members;             // empty: 2 and 4, or the number of GPUs
+  int64_t least_bytes = 4 << 10, most_bytes = 64 << 20, factor = 4;
+  int iterations = 20, warm_ups = 5, checks = 1;
+  std::string matrix = "on";
+  BackendFlags backend;
+  bool json = false;
+};
 
 struct TransferRow {
   tools::TransferCase transfer;
@@ -44,7 +85,7 @@ struct Versions {
 
 absl::StatusOr<Versions> VersionsOf(const BackendFlags& flags, int devices) {
   Versions versions;
-  if (flags.backend != "cuda") {
+  if (flags.name != "cuda") {
     versions.libraries = absl::StrCat("oneDNN ", cpu::AboutOneDnn().version);
     const HostFacts host = ReadHost();
     const std::string processor = host.processor.empty() ? host.architecture : host.processor;
@@ -62,16 +103,16 @@ absl::StatusOr<Versions> VersionsOf(const BackendFlags& flags, int devices) {
   return versions;
 }
 
-absl::StatusOr<std::vector<int>> MembersOf(const BackendFlags& flags, const BenchFlags& bench) {
-  if (!bench.members.empty()) return bench.members;
-  if (flags.backend != "cuda") return std::vector<int>{2, 4};
+absl::StatusOr<std::vector<int>> MembersOf(const TransfersFlags& flags) {
+  if (!flags.members.empty()) return flags.members;
+  if (flags.backend.name != "cuda") return std::vector<int>{2, 4};
   ASSIGN_OR_RETURN(const tools::Gpus gpus, FindGpus());
   return std::vector<int>{std::max(gpus.count, 2)};
 }
 
-std::vector<int64_t> SizesOf(const BenchFlags& bench) {
+std::vector<int64_t> SizesOf(const TransfersFlags& flags) {
   std::vector<int64_t> sizes;
-  for (int64_t size = bench.least_bytes; size <= bench.most_bytes; size *= bench.factor) sizes.push_back(size);
+  for (int64_t size = flags.least_bytes; size <= flags.most_bytes; size *= flags.factor) sizes.push_back(size);
   return sizes;
 }
 
@@ -81,9 +122,9 @@ struct Sweep {
   int members = 2;
 };
 
-std::vector<Sweep> SweepsOf(const BenchFlags& bench, const std::vector<int>& members) {
+std::vector<Sweep> SweepsOf(const TransfersFlags& flags, const std::vector<int>& members) {
   std::vector<Sweep> sweeps;
-  for (const std::string& what : bench.operations.empty() ? tools::MeasurableTransferNames() : bench.operations) {
+  for (const std::string& what : flags.operations.empty() ? tools::MeasurableTransferNames() : flags.operations) {
     if (tools::IsBetweenTwo(what)) {
       sweeps.push_back({what, 2});
       continue;
@@ -93,10 +134,10 @@ std::vector<Sweep> SweepsOf(const BenchFlags& bench, const std::vector<int>& mem
   return sweeps;
 }
 
-void PrintHeader(const BenchFlags& bench, const Versions& versions) {
+void PrintHeader(const TransfersFlags& flags, const Versions& versions) {
   PrintLine(absl::StrFormat("# colonnade %s, %s", VersionText(ThisBuild()), versions.libraries));
-  PrintLine(absl::StrFormat("# min bytes %d max bytes %d factor %d warm-up %d iterations %d check %d", bench.least_bytes,
-                            bench.most_bytes, bench.factor, bench.warm_ups, bench.iterations, bench.checks));
+  PrintLine(absl::StrFormat("# min bytes %d max bytes %d factor %d warm-up %d iterations %d check %d", flags.least_bytes,
+                            flags.most_bytes, flags.factor, flags.warm_ups, flags.iterations, flags.checks));
   PrintLine("#");
   PrintLine("# Using devices");
   for (size_t d = 0; d < versions.devices.size(); ++d)
@@ -170,22 +211,21 @@ Json PairsJson(const PairBandwidths& pairs) {
 // One run of the sub-command.
 class Transfers {
  public:
-  Transfers(const Flags& flags, const BenchFlags& bench, std::vector<int> members)
-      : flags_(flags), bench_(bench), members_(std::move(members)) {}
+  Transfers(const TransfersFlags& flags, std::vector<int> members) : flags_(flags), members_(std::move(members)) {}
 
   absl::Status Run() {
     const int devices = *std::max_element(members_.begin(), members_.end());
-    ASSIGN_OR_RETURN(versions_, VersionsOf(flags_, devices));
-    if (!flags_.json) PrintHeader(bench_, versions_);
-    const std::vector<Sweep> sweeps = SweepsOf(bench_, members_);
-    const std::vector<int64_t> sizes = SizesOf(bench_);
+    ASSIGN_OR_RETURN(versions_, VersionsOf(flags_.backend, devices));
+    if (!flags_.json) PrintHeader(flags_, versions_);
+    const std::vector<Sweep> sweeps = SweepsOf(flags_, members_);
+    const std::vector<int64_t> sizes = SizesOf(flags_);
     total_ = static_cast<int64_t>(sweeps.size() * sizes.size());
-    if (bench_.matrix == "on") total_ += devices * (devices - 1);
+    if (flags_.matrix == "on") total_ += devices * (devices - 1);
     for (const Sweep& sweep : sweeps) {
       if (!flags_.json) PrintColumns(sweep);
       for (int64_t size : sizes) RETURN_IF_ERROR(RunRow(sweep, size));
     }
-    if (bench_.matrix == "on") RETURN_IF_ERROR(RunPairs(devices));
+    if (flags_.matrix == "on") RETURN_IF_ERROR(RunPairs(devices));
     return absl::OkStatus();
   }
 
@@ -200,16 +240,16 @@ class Transfers {
   void PrintFooter() const {
     if (!pairs_.gb_per_s.empty()) PrintPairs(pairs_);
     PrintLine("#");
-    if (bench_.checks > 0) {
+    if (flags_.checks > 0) {
       PrintLine(absl::StrFormat("# Out of bounds values : %d %s", wrong(), wrong() == 0 ? "OK" : "FAILED"));
     }
     PrintLine(absl::StrFormat("# Avg bus bandwidth    : %.3f", AverageBusBandwidth(rows_)));
   }
 
   Json ToJson() const {
-    const bool checked = bench_.checks > 0;
+    const bool checked = flags_.checks > 0;
     Json json = {{"version", ThisBuild().version}, {"commit", ThisBuild().commit},      {"libraries", versions_.libraries},
-                 {"backend", flags_.backend},      {"device_names", versions_.devices}, {"iterations", bench_.iterations},
+                 {"backend", flags_.backend.name}, {"device_names", versions_.devices}, {"iterations", flags_.iterations},
                  {"transfers", Json::array()}};
     for (const TransferRow& row : rows_) json["transfers"].push_back(RowJson(row, checked));
     json["pairs"] = PairsJson(pairs_);
@@ -222,16 +262,16 @@ class Transfers {
   absl::StatusOr<tools::TransferRun> RunOne(const tools::TransferCase& transfer) {
     progress_.Show(done_, total_, absl::StrCat(", ", transfer.operation));
     ++done_;
-    const tools::TransferOptions options{.checks = bench_.checks, .warm_ups = bench_.warm_ups, .repeats = bench_.iterations};
+    const tools::TransferOptions options{.checks = flags_.checks, .warm_ups = flags_.warm_ups, .repeats = flags_.iterations};
     return tools::RunTransfer(transfer, options,
-                              [&](int devices) { return OpenBackend(flags_, devices, 1, /*times_tasks=*/true); });
+                              [&](int devices) { return OpenBackend(flags_.backend, devices, 1, /*times_tasks=*/true); });
   }
 
   absl::Status RunRow(const Sweep& sweep, int64_t size) {
     TransferRow row{.transfer = {.operation = sweep.operation, .members = sweep.members, .bytes = size}};
     if (sweep.operation == "all_gather") row.transfer.bytes = size / sweep.members;
     ASSIGN_OR_RETURN(row.run, RunOne(row.transfer));
-    if (!flags_.json) PrintRow(row, bench_.checks > 0);
+    if (!flags_.json) PrintRow(row, flags_.checks > 0);
     rows_.push_back(std::move(row));
     return absl::OkStatus();
   }
@@ -243,7 +283,7 @@ class Transfers {
         if (from == to) continue;
         ASSIGN_OR_RETURN(const tools::TransferRun run, RunOne({.operation = "exchange",
                                                                .members = devices,
-                                                               .bytes = bench_.most_bytes,
+                                                               .bytes = flags_.most_bytes,
                                                                .from = from,
                                                                .to = to,
                                                                .one_way = true}));
@@ -255,8 +295,7 @@ class Transfers {
     return absl::OkStatus();
   }
 
-  const Flags& flags_;
-  const BenchFlags& bench_;
+  const TransfersFlags& flags_;
   const std::vector<int> members_;
   Versions versions_;
   std::vector<TransferRow> rows_;
@@ -265,16 +304,14 @@ class Transfers {
   int64_t done_ = 0, total_ = 0;
 };
 
-}  // namespace
-
-absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outcome& outcome) {
-  if (bench.least_bytes > bench.most_bytes) {
+absl::Status RunBenchTransfers(const TransfersFlags& flags, Outcome& outcome) {
+  if (flags.least_bytes > flags.most_bytes) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("--min-bytes: expected at most --max-bytes=%d, found %d", bench.most_bytes, bench.least_bytes));
+        absl::StrFormat("--min-bytes: expected at most --max-bytes=%d, found %d", flags.most_bytes, flags.least_bytes));
   }
-  RETURN_IF_ERROR(CheckBackend(flags));
-  ASSIGN_OR_RETURN(std::vector<int> members, MembersOf(flags, bench));
-  Transfers transfers(flags, bench, std::move(members));
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
+  ASSIGN_OR_RETURN(std::vector<int> members, MembersOf(flags));
+  Transfers transfers(flags, std::move(members));
   const absl::Status ran = transfers.Run();
   if (!ran.ok() && transfers.rows().empty()) return ran;
   if (flags.json) {
@@ -285,6 +322,50 @@ absl::Status RunBenchTransfers(const Flags& flags, const BenchFlags& bench, Outc
   }
   outcome.disagrees = transfers.wrong() > 0;
   return ran;
+}
+
+}  // namespace
+
+SubCommand AddBenchTransfers(CLI::App& bench, Outcome& outcome) {
+  CLI::App* transfers = bench.add_subcommand(
+      "transfers",
+      "Transfers between devices: time, algbw, busbw and wrong elements as nccl-tests prints them, and all pairs.");
+  const auto flags = std::make_shared<TransfersFlags>();
+  transfers->add_option("--operation", flags->operations, "transfers that are timed (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(tools::MeasurableTransferNames()));
+  transfers->add_option("-b,--min-bytes", flags->least_bytes, "smallest size; of all-gathers that of the result")
+      ->transform(ByteSize())
+      ->default_str("4K");
+  transfers->add_option("-e,--max-bytes", flags->most_bytes, "largest size, and that of the pairs")
+      ->transform(ByteSize())
+      ->default_str("64M");
+  transfers->add_option("-f,--factor", flags->factor, "ratio of each size to the one before it")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
+      ->capture_default_str();
+  transfers
+      ->add_option("-g,--devices", flags->members,
+                   "numbers of devices, 2,4 (default: 2,4; on GPUs as many as there are, at least 2)")
+      ->delimiter(',')
+      ->check(CLI::Range(2, tools::kMostDevicesHere));
+  transfers->add_option("-n,--iterations", flags->iterations, "runs that are timed, of each size")
+      ->check(CLI::Range(1, kMostIterations))
+      ->capture_default_str();
+  transfers->add_option("-w,--warm-up", flags->warm_ups, "runs before them that are not timed")
+      ->check(CLI::Range(0, kMostIterations))
+      ->capture_default_str();
+  transfers->add_option("-c,--check", flags->checks, "runs, each of other data, whose results are compared; 0: none")
+      ->check(CLI::Range(0, kMostIterations))
+      ->capture_default_str();
+  transfers->add_option("--matrix", flags->matrix, "on: also every device to every other, as nvbandwidth prints it")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  AddTransferFlags(*transfers, flags->backend);
+  AddJsonFlag(*transfers, flags->json);
+  transfers->footer(
+      "Examples:\n  colonnade bench transfers --operation=all_reduce -b 8 -e 128M -f 2 -g 4\n"
+      "  colonnade bench transfers --backend=cuda --json");
+  return {transfers, [=, &outcome] { return RunBenchTransfers(*flags, outcome); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,8 @@
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "cli/calibration_time.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/input_run.h"
 #include "cli/output/output.h"
@@ -28,14 +32,27 @@
 namespace colonnade::cli {
 namespace {
 
+struct CalibrateFlags {
+  CalibrateFlags() {
+    backend.name = "cpu";
+    input.data.source.clear();
+  }
+  BackendFlags backend;
+  std::string model;  // empty: some of the zoo
+  int devices = 0;    // 0: as many as there are cores, or GPUs
+  InputFlags input;   // its batch is that of the models, too
+  std::string out, transfers, config;
+  bool long_run = false, json = false;
+};
+
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
 constexpr int64_t kManyEpochs = 1 << 20;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
-absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
-  const std::string path = flags.out.empty() ? tools::LocalMachinePath(KernelsOf(flags)) : flags.out;
+absl::StatusOr<std::string> OpenOutput(const CalibrateFlags& flags) {
+  const std::string path = flags.out.empty() ? tools::LocalMachinePath(KernelsOf(flags.backend)) : flags.out;
   if (path.empty()) {
     return absl::FailedPreconditionError(
         "--out: expected where to write the profile, since HOME is not set, found none; say --out=FILE or set HOME");
@@ -49,24 +66,25 @@ absl::StatusOr<std::string> OpenOutput(const Flags& flags) {
   RETURN_IF_ERROR(CheckWrittenFiles({{"--out", path}}, {{"--config", flags.config},
                                                         {"--model", IfFile(flags.model)},
                                                         {"--transfers", flags.transfers},
-                                                        {"--data", IfFile(flags.data)}}));
+                                                        {"--data", IfFile(flags.input.data.source)}}));
   return path;
 }
 
-absl::StatusOr<tools::CalibrationTarget> TargetOf(const Flags& flags) {
-  if (flags.backend != "cuda") {
-    return tools::CpuTarget(flags.devices > 0 ? flags.devices : cpu::UsableCores(), KernelsOf(flags));
+absl::StatusOr<tools::CalibrationTarget> TargetOf(const CalibrateFlags& flags) {
+  if (flags.backend.name != "cuda") {
+    return tools::CpuTarget(flags.devices > 0 ? flags.devices : cpu::UsableCores(), KernelsOf(flags.backend));
   }
   ASSIGN_OR_RETURN(tools::Gpus gpus, FindGpus());
-  tools::CalibrationTarget target = tools::GpuTarget(gpus, flags.devices, flags.dtype);
-  target.dtype = DTypeOf(flags);
-  target.make_backend =
-      target.make_mover = [flags](int devices) { return OpenBackend(flags, devices, 1, /*times_tasks=*/true); };
+  tools::CalibrationTarget target = tools::GpuTarget(gpus, flags.devices, flags.backend.dtype);
+  target.dtype = DTypeOf(flags.backend);
+  target.make_backend = target.make_mover = [backend = flags.backend](int devices) {
+    return OpenBackend(backend, devices, 1, /*times_tasks=*/true);
+  };
   return target;
 }
 
 // Returns the transfers of --transfers; none where they are to be timed here.
-absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags) {
+absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const CalibrateFlags& flags) {
   if (flags.transfers.empty()) return std::vector<tools::TransferTime>();
   ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers));
   absl::StatusOr<std::vector<tools::TransferTime>> read = tools::ReadTransfers(text);
@@ -75,17 +93,17 @@ absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const Flags& flags)
 }
 
 // Null where there is no --data.
-absl::StatusOr<Samples> InputOf(const Flags& flags) {
-  if (flags.data.empty()) return Samples();
-  ASSIGN_OR_RETURN(Samples set, OpenInput(flags));
-  RETURN_IF_ERROR(InputRecipe(flags, *set).status());
+absl::StatusOr<Samples> InputOf(const CalibrateFlags& flags) {
+  if (flags.input.data.source.empty()) return Samples();
+  ASSIGN_OR_RETURN(Samples set, OpenInput(flags.input));
+  RETURN_IF_ERROR(InputRecipe(flags.input, *set).status());
   return set;
 }
 
 absl::Duration TimeOfInput(const Samples& input) { return input == nullptr ? absl::ZeroDuration() : 2 * kInputTime; }
 
 // The input by itself, its batches copied as training copies them into a step.
-absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples& input) {
+absl::StatusOr<tools::InputSpeed> MeasureInput(const CalibrateFlags& flags, const Samples& input) {
   const CountProgress progress("timing the input");
   RETURN_IF_ERROR(ReadBefore(*input, kInputTime).status());
   std::vector<uint8_t> step;
@@ -99,8 +117,8 @@ absl::StatusOr<tools::InputSpeed> MeasureInput(const Flags& flags, const Samples
     const int64_t before = arrivals.empty() ? 0 : arrivals.back().images;
     arrivals.push_back({begin, before + static_cast<int64_t>(batch.samples.size())});
   };
-  ASSIGN_OR_RETURN(const InputRun run,
-                   RunInput(flags, input, DataThreads(flags), {.epochs = kManyEpochs, .time = kInputTime}, copy));
+  ASSIGN_OR_RETURN(const InputRun run, RunInput(flags.input, input, DataThreads(flags.input.data),
+                                                {.epochs = kManyEpochs, .time = kInputTime}, copy));
   return tools::InputSpeed{
       run.images_per_s(), absl::ToDoubleSeconds(copying) / static_cast<double>(run.count),
       absl::StrFormat("%s; %d threads, %.1f s", run.description, run.threads, absl::ToDoubleSeconds(run.elapsed)),
@@ -118,7 +136,7 @@ struct PlanRun {
   }
 };
 
-CalibrationTime TimeOf(const Flags& flags, const std::vector<PlanRun>& runs, absl::Duration budget) {
+CalibrationTime TimeOf(const CalibrateFlags& flags, const std::vector<PlanRun>& runs, absl::Duration budget) {
   std::vector<CalibrationRun> expected;
   for (const PlanRun& run : runs) {
     double flops = 0;
@@ -154,7 +172,7 @@ struct LeftOut {
 
 // Runs all plans of the networks, as long as there is time, and says on stderr how far that is. What comes after takes
 // `afterwards`.
-absl::StatusOr<LeftOut> RunPlans(const Flags& flags, int devices, absl::Duration afterwards,
+absl::StatusOr<LeftOut> RunPlans(const CalibrateFlags& flags, int devices, absl::Duration afterwards,
                                  tools::Calibration& calibration) {
   const std::vector<std::string> names = flags.model.empty() ? std::vector<std::string>{"lenet", "alexnet2012", "alexnet"}
                                                              : std::vector<std::string>{flags.model};
@@ -166,7 +184,7 @@ absl::StatusOr<LeftOut> RunPlans(const Flags& flags, int devices, absl::Duration
   std::vector<PlanRun> runs;
   for (const layers::LayerGraph& graph : graphs) {
     for (const tools::CalibrationPlan& plan : PlansToTime(devices, flags.long_run))
-      runs.push_back({&graph, plan, tools::CalibrationBatches(flags.batch, devices, plan.devices)});
+      runs.push_back({&graph, plan, tools::CalibrationBatches(flags.input.batch, devices, plan.devices)});
   }
   CalibrationTime time = TimeOf(flags, runs, kInAll - afterwards);
   Say(absl::StrFormat("calibrating by %d plan%s of %s: about %s, %s", runs.size(), runs.size() == 1 ? "" : "s",
@@ -191,14 +209,12 @@ absl::StatusOr<LeftOut> RunPlans(const Flags& flags, int devices, absl::Duration
   return left_out;
 }
 
-}  // namespace
-
-absl::Status RunCalibrate(const Flags& flags) {
-  if (flags.backend == "cuda" && flags.out.empty()) {
+absl::Status RunCalibrate(const CalibrateFlags& flags) {
+  if (flags.backend.name == "cuda" && flags.out.empty()) {
     return absl::FailedPreconditionError(
         "--backend=cuda: expected --out=FILE, found none; the profile named local is the CPU's");
   }
-  RETURN_IF_ERROR(CheckBackend(flags));
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
   ASSIGN_OR_RETURN(std::string path, OpenOutput(flags));
   ASSIGN_OR_RETURN(tools::CalibrationTarget target, TargetOf(flags));
   ASSIGN_OR_RETURN(std::vector<tools::TransferTime> transfers, TransfersOf(flags));
@@ -234,6 +250,41 @@ absl::Status RunCalibrate(const Flags& flags) {
     std::printf("%s\n", path.c_str());
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddCalibrate(CLI::App& app) {
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "Measures this machine's kernels, links and overheads; writes a machine profile.");
+  const auto flags = std::make_shared<CalibrateFlags>();
+  calibrate
+      ->add_option("--model", flags->model, "network or file whose shapes are timed (default: lenet, alexnet2012, alexnet)")
+      ->type_name("MODEL");
+  calibrate->add_option("--batch", flags->input.batch, "global batch around which shapes are timed")
+      ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
+      ->capture_default_str();
+  calibrate->add_option("--devices", flags->devices, "devices at work, at most (default: cores, or GPUs)")
+      ->check(CLI::Range(1, tools::kMostDevicesHere));
+  calibrate->add_option("--out", flags->out, "where to write the profile (default: that of --machine=local)")
+      ->type_name("FILE");
+  calibrate->add_option("--transfers", flags->transfers, "JSON of bench transfers to read instead of timing transfers here")
+      ->type_name("FILE");
+  CLI::Option* data = AddDataFlag(*calibrate, flags->input.data,
+                                  "data whose input is timed, as of io-bench (default: the input is not timed)");
+  AddAugmentFlag(*calibrate, flags->input.data, "as of train")->needs(data);
+  AddInputSizeFlag(*calibrate, flags->input.size, "rows and columns of an image of --data (default: the data's, or 224)")
+      ->needs(data);
+  calibrate->add_flag("--long", flags->long_run,
+                      "all rounds of all plans, however long they take (default: what fits into three minutes)");
+  AddMeasuringFlags(*calibrate, flags->backend);
+  AddJsonFlag(*calibrate, flags->json);
+  AddConfigFlag(*calibrate, flags->config);
+  calibrate->footer(
+      "Examples:\n  colonnade calibrate\n  colonnade calibrate --model=alexnet --batch=32 --out=machine.json\n"
+      "  colonnade calibrate --data=imagenet --augment=resized,mirror\n"
+      "  colonnade calibrate --backend=cuda --dtype=tf32 --batch=256 --out=gpus.json");
+  return {calibrate, [=] { return RunCalibrate(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -19,6 +23,11 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct CommandFlags {
+  std::string action, folder, out, config;
+  bool averages = false, json = false;
+};
 
 // A checkpoint that DIR is or has, and what a look at it found.
 struct Found {
@@ -33,7 +42,7 @@ struct Found {
   }
 };
 
-absl::StatusOr<std::vector<Found>> Find(const Flags& flags) {
+absl::StatusOr<std::vector<Found>> Find(const CommandFlags& flags) {
   std::vector<Found> found;
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(flags.folder) / engine::kManifestName, ignored)) {
@@ -104,7 +113,7 @@ Json ToJson(const Found& found, bool is_verified) {
   return json;
 }
 
-void Print(const Flags& flags, const std::vector<Found>& all) {
+void Print(const CommandFlags& flags, const std::vector<Found>& all) {
   for (const Found& found : all) {
     if (!found.status.ok()) {
       PrintLine(absl::StrCat(found.path, ": ", found.status.message()));
@@ -125,14 +134,14 @@ void Print(const Flags& flags, const std::vector<Found>& all) {
 }
 
 // The weights of a checkpoint.
-absl::Status Export(const Flags& flags, const Found& found) {
+absl::Status Export(const CommandFlags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
   RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}}));
   ReadProgress progress(found.bytes());
   ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
                    engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));
   std::vector<engine::TensorView> weights = checkpoint.tensors(engine::StateKind::kValue);
-  if (flags.exports_averages) {
+  if (flags.averages) {
     const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
     if (averages.empty()) {
       return absl::FailedPreconditionError(
@@ -153,12 +162,10 @@ absl::Status Export(const Flags& flags, const Found& found) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status RunCheckpoint(const Flags& flags) {
-  if (flags.action != "export" && (flags.exports_averages || !flags.out.empty())) {
+absl::Status RunCheckpoint(const CommandFlags& flags) {
+  if (flags.action != "export" && (flags.averages || !flags.out.empty())) {
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected export, whose flag this is, found %s",
-                                                         flags.exports_averages ? "--averages" : "--out", flags.action));
+                                                         flags.averages ? "--averages" : "--out", flags.action));
   }
   ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
   if (flags.action == "export") return Export(flags, found.back());
@@ -174,6 +181,28 @@ absl::Status RunCheckpoint(const Flags& flags) {
     if (!checkpoint.status.ok()) return checkpoint.status;
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddCheckpoint(CLI::App& app) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Shows, verifies or exports what train --checkpoint has saved.");
+  const auto flags = std::make_shared<CommandFlags>();
+  checkpoint
+      ->add_option("ACTION", flags->action, "show: what is there; verify: reads all of it and compares; export: the weights")
+      ->required()
+      ->check(CLI::IsMember({"show", "verify", "export"}));
+  checkpoint->add_option("DIR", flags->folder, "a folder of checkpoints, or one checkpoint in it")
+      ->type_name("DIR")
+      ->required();
+  checkpoint->add_option("--out", flags->out, "export: where to write the weights, a safetensors file")->type_name("FILE");
+  checkpoint->add_flag("--averages", flags->averages, "export: the averages of train --ema in the place of the weights");
+  AddJsonFlag(*checkpoint, flags->json);
+  AddConfigFlag(*checkpoint, flags->config);
+  checkpoint->footer(
+      "Examples:\n  colonnade checkpoint show run1\n"
+      "  colonnade checkpoint export run1 --out=weights.safetensors");
+  return {checkpoint, [=] { return RunCheckpoint(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,13 +1,14 @@
-// The sub-commands: one file each. Each returns ok, or the error that the exit code is made of.
+// The sub-commands: a file each, which has its flags, its examples and what runs it.
 #ifndef COLONNADE_CLI_COMMANDS_H_
 #define COLONNADE_CLI_COMMANDS_H_
 
 #include <atomic>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "cli/command_line/flags.h"
 
 namespace colonnade::cli {
 
@@ -22,21 +23,41 @@ struct Outcome {
   std::function<void()> before_steps = [] {};
 };
 
-absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome);
-absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome);
-// With a --batch of 0 all images are computed at once, up to some 64.
-absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome);
-absl::Status RunVerify(const Flags& flags, Outcome& outcome);
-absl::Status RunCheckpoint(const Flags& flags);
-absl::Status RunProgram(const Flags& flags);
-absl::Status RunPlan(const Flags& flags);
-absl::Status RunSimulate(const Flags& flags);
-absl::Status RunTable(const Flags& flags);
-absl::Status RunCalibrate(const Flags& flags);
-absl::Status RunIoBench(const Flags& flags);
-absl::Status RunInfo(const Flags& flags);
-absl::Status ListModels(const Flags& flags);
-absl::Status RunModels(const Flags& flags);  // one model, or the list
+struct SubCommand {
+  CLI::App* app = nullptr;
+  std::function<absl::Status()> run;  // once the command line is parsed; the exit code is made of its error
+  // Signals end it between two steps, with what it has; those of the others end the process, since there is nothing to keep.
+  bool keeps_results = false;
+  bool ignores_sigpipe = false;  // goes on where nobody reads any longer what it says
+};
+
+// Adds all of them, in the order of help; all arguments must outlive the result.
+std::vector<SubCommand> AddSubCommands(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
+
+// Add one of them.
+SubCommand AddTrain(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
+SubCommand AddEval(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
+SubCommand AddPredict(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
+SubCommand AddCheckpoint(CLI::App& app);
+SubCommand AddVerify(CLI::App& app, Outcome& outcome);
+SubCommand AddProgram(CLI::App& app);
+SubCommand AddPlan(CLI::App& app);
+SubCommand AddSimulate(CLI::App& app);
+SubCommand AddTable(CLI::App& app);
+SubCommand AddCalibrate(CLI::App& app);
+SubCommand AddModels(CLI::App& app);
+SubCommand AddIoBench(CLI::App& app);
+SubCommand AddBench(CLI::App& app, Outcome& outcome);  // a group
+SubCommand AddBenchTransfers(CLI::App& bench, Outcome& outcome);
+SubCommand AddBenchStep(CLI::App& bench);
+SubCommand AddBenchPlans(CLI::App& bench);
+SubCommand AddBenchSimulator(CLI::App& bench);
+SubCommand AddInfo(CLI::App& app);
+SubCommand AddCompletion(CLI::App& app);
+SubCommand AddMan(CLI::App& app);
+
+// Lists the networks of the zoo, what --model=list of any sub-command asks for; as JSON or as a table.
+absl::Status ListModels(bool as_json);
 
 }  // namespace colonnade::cli
 

@@ -1,6 +1,10 @@
 #include "cli/completion.h"
 
+#include <cstdio>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "cli/command_line/definitions.h"
+#include "cli/commands.h"
 
 namespace colonnade::cli {
 namespace {
@@ -254,6 +259,21 @@ std::string FishScript(const CLI::App& app) {
 
 std::string CompletionScript(const CLI::App& app, const std::string& shell) {
   return shell == "bash" ? BashScript(app) : shell == "zsh" ? ZshScript(app) : FishScript(app);
+}
+
+SubCommand AddCompletion(CLI::App& app) {
+  CLI::App* completion = app.add_subcommand("completion", "Prints what completes this command line in bash, zsh or fish.");
+  const auto shell = std::make_shared<std::string>();
+  completion->add_option("SHELL", *shell, "the shell that reads it")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShells), std::end(kShells))));
+  completion->footer(
+      "Examples:\n  colonnade completion bash >~/.local/share/bash-completion/completions/colonnade\n"
+      "  colonnade completion fish >~/.config/fish/completions/colonnade.fish");
+  return {completion, [=, &app] {
+            std::fputs(CompletionScript(app, *shell).c_str(), stdout);
+            return absl::OkStatus();
+          }};
 }
 
 }  // namespace colonnade::cli

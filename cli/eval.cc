@@ -1,8 +1,13 @@
+#include <atomic>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -14,8 +19,12 @@
 #include "engine/io/weights.h"
 
 namespace colonnade::cli {
-
 namespace {
+
+struct EvalFlags : SessionFlags {
+  std::string config;
+  bool json = false;
+};
 
 struct Test {
   Samples samples;
@@ -24,9 +33,9 @@ struct Test {
 };
 
 // Mean and deviation are those of the training set, as in training; so are the classes.
-absl::StatusOr<Test> OpenTest(const Flags& flags) {
+absl::StatusOr<Test> OpenTest(const SessionFlags& flags) {
   Samples train_samples;
-  if (MeasuresPixels(flags)) {
+  if (MeasuresPixels(flags.data)) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
@@ -37,11 +46,11 @@ absl::StatusOr<Test> OpenTest(const Flags& flags) {
   return test;
 }
 
-void PrintTest(const Flags& flags, const std::string& model, const engine::EvalReport& report, bool stopped) {
+void PrintTest(const EvalFlags& flags, const std::string& model, const engine::EvalReport& report, bool stopped) {
   const double images_per_s = static_cast<double>(report.count) / absl::ToDoubleSeconds(report.elapsed);
   if (flags.json) {
     PrintJson({{"model", model},
-               {"data", flags.data},
+               {"data", flags.data.source},
                {"stopped", stopped},
                {"test", TestJson(report)},
                {"images_per_s", images_per_s}});
@@ -53,18 +62,16 @@ void PrintTest(const Flags& flags, const std::string& model, const engine::EvalR
 }
 
 // What is no error but may not be what was meant.
-void SayNotes(const Flags& flags, const Test& test) {
-  NoteFewerClasses(flags, test.session.graph, test.samples->classes(), /*advises=*/false);
-  if (flags.batch <= test.samples->size()) return;
+void SayNotes(const SessionFlags& flags, const Test& test) {
+  NoteFewerClasses(flags.network, test.session.graph, test.samples->classes(), /*advises=*/false);
+  if (flags.plan.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
-                      flags.batch, test.samples->size()));
+                      flags.plan.batch, test.samples->size()));
 }
 
-}  // namespace
-
-absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags));
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
   ASSIGN_OR_RETURN(const Test test, OpenTest(flags));
   const Session& session = test.session;
   ASSIGN_OR_RETURN(program::Program program,
@@ -80,6 +87,22 @@ absl::Status RunEval(const Flags& flags, const std::atomic<bool>& stop, Outcome&
   SaySkipped(*test.stream, *test.samples);
   PrintTest(flags, session.graph.name, report, outcome.interrupted);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddEval(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome) {
+  CLI::App* eval = app.add_subcommand("eval", "Tests saved weights on a data set: top-1, top-5, loss, images/s.");
+  const auto flags = std::make_shared<EvalFlags>();
+  AddSessionFlags(*eval, *flags);
+  AddTrainedWeightsFlag(*eval, flags->weights);
+  AddJsonFlag(*eval, flags->json);
+  AddConfigFlag(*eval, flags->config);
+  eval->footer(
+      "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
+      "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
+  const auto run = [=, &stop, &outcome] { return RunEval(*flags, stop, outcome); };
+  return {.app = eval, .run = run, .keeps_results = true, .ignores_sigpipe = true};
 }
 
 }  // namespace colonnade::cli

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cpu/threads/cores.h"
@@ -422,14 +424,21 @@ Json InfoJson(const Facts& facts) {
           {"environment", std::move(environment)}};
 }
 
-absl::Status RunInfo(const Flags& flags) {
-  const Facts facts = ReadFacts();
-  if (flags.json) {
-    PrintJson(InfoJson(facts));
-  } else {
-    std::fputs(PrintableLines(InfoText(facts)).c_str(), stdout);
-  }
-  return absl::OkStatus();
+SubCommand AddInfo(CLI::App& app) {
+  CLI::App* info =
+      app.add_subcommand("info", "Version, build, processor, GPUs, libraries and machine profile: what a bug report needs.");
+  const auto json = std::make_shared<bool>(false);
+  AddJsonFlag(*info, *json);
+  info->footer("Examples:\n  colonnade info\n  colonnade info --json");
+  return {info, [=] {
+            const Facts facts = ReadFacts();
+            if (*json) {
+              PrintJson(InfoJson(facts));
+            } else {
+              std::fputs(PrintableLines(InfoText(facts)).c_str(), stdout);
+            }
+            return absl::OkStatus();
+          }};
 }
 
 }  // namespace colonnade::cli

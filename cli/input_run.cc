@@ -62,20 +62,20 @@ class Reader {
 
 }  // namespace
 
-absl::StatusOr<Samples> OpenInput(const Flags& flags) {
-  const int64_t channels = flags.input_channels > 0 ? flags.input_channels : 3;
-  const int64_t size = flags.input_size > 0 ? flags.input_size : kDefaultInputSize;
+absl::StatusOr<Samples> OpenInput(const InputFlags& flags) {
+  const int64_t channels = flags.channels > 0 ? flags.channels : 3;
+  const int64_t size = flags.size > 0 ? flags.size : kDefaultInputSize;
   ASSIGN_OR_RETURN(Samples set,
-                   data::OpenSamples(flags.data, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
+                   data::OpenSamples(flags.data.source, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
   SayNotesOf(*set);
   return set;
 }
 
-absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data::SampleSet& set) {
+absl::StatusOr<data::AugmentOptions> InputRecipe(const InputFlags& flags, const data::SampleSet& set) {
   program::Shape shape = set.image_shape().value_or(program::Shape{3, kDefaultInputSize, kDefaultInputSize});
-  if (flags.input_channels > 0) shape[0] = flags.input_channels;
-  if (flags.input_size > 0) shape[1] = shape[2] = flags.input_size;
-  return RecipeFor(flags, set, shape, data::SplitOf::kTrain, /*shifts=*/false);
+  if (flags.channels > 0) shape[0] = flags.channels;
+  if (flags.size > 0) shape[1] = shape[2] = flags.size;
+  return RecipeFor(flags.data, set, shape, data::SplitOf::kTrain, /*shifts=*/false);
 }
 
 absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration most) {
@@ -98,17 +98,17 @@ absl::Duration ProcessorTime(clockid_t clock) {
   return absl::DurationFromTimespec(time);
 }
 
-absl::StatusOr<InputRun> RunInput(const Flags& flags, const Samples& set, int threads, const InputAmount& amount,
+absl::StatusOr<InputRun> RunInput(const InputFlags& flags, const Samples& set, int threads, const InputAmount& amount,
                                   const std::function<void(const data::Batch&)>& visit) {
   ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
   const int64_t batch = std::min(flags.batch, set->size());
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> pipeline,
-                   data::Pipeline::Create(set, {.seed = flags.seed,
-                                                .shuffle = flags.shuffle == "on",
+                   data::Pipeline::Create(set, {.seed = kInputSeed,
+                                                .shuffle = flags.data.shuffle == "on",
                                                 .augment = recipe,
                                                 .threads = threads,
-                                                .prefetch = flags.prefetch,
-                                                .jpeg_index_bytes = JpegIndexBytes(flags),
+                                                .prefetch = flags.data.prefetch,
+                                                .jpeg_index_bytes = JpegIndexBytes(flags.data),
                                                 .moments = {{0}, {1}}}));
   InputRun run{.description = pipeline->description(),
                .threads = threads,

@@ -19,11 +19,18 @@
 
 namespace colonnade::cli {
 
+// Which images are read, and as what.
+struct InputFlags {
+  DataFlags data;
+  int64_t size = 0, channels = 0;  // of an image; 0: the data's
+  int64_t batch = 64;
+};
+
 // Returns the training set of --data, synthetic images in the shape that the flags ask for.
-absl::StatusOr<Samples> OpenInput(const Flags& flags);
+absl::StatusOr<Samples> OpenInput(const InputFlags& flags);
 
 // Returns what training does to such images, at the size that the flags ask for, or their own if all are alike.
-absl::StatusOr<data::AugmentOptions> InputRecipe(const Flags& flags, const data::SampleSet& set);
+absl::StatusOr<data::AugmentOptions> InputRecipe(const InputFlags& flags, const data::SampleSet& set);
 
 // Reads the bytes of samples once, of 2 GiB and for `most` time at most, so that no run is the first to fetch them from a
 // disk.
@@ -32,6 +39,8 @@ struct FirstRead {
   absl::Duration elapsed;
 };
 absl::StatusOr<FirstRead> ReadBefore(const data::SampleSet& set, absl::Duration most = absl::InfiniteDuration());
+
+inline constexpr uint64_t kInputSeed = 1;  // of the order of the samples
 
 absl::Duration ProcessorTime(clockid_t clock);
 
@@ -61,7 +70,7 @@ struct InputRun {
 
 // Makes batches of --batch images as training would. `visit` sees each.
 absl::StatusOr<InputRun> RunInput(
-    const Flags& flags, const Samples& set, int threads, const InputAmount& amount,
+    const InputFlags& flags, const Samples& set, int threads, const InputAmount& amount,
     const std::function<void(const data::Batch&)>& visit = [](const data::Batch&) {});
 
 }  // namespace colonnade::cli

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/input_run.h"
 #include "cli/output/output.h"
@@ -28,6 +32,13 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct IoBenchFlags : InputFlags {
+  std::vector<int> threads;  // empty: as many as there are cores
+  int64_t epochs = 1, warm_up_epochs = 0;
+  std::string csv, config;
+  bool json = false;
+};
 
 constexpr absl::Duration kDecodesAlone = absl::Seconds(1);  // at most
 constexpr data::Stage kTimedStages[] = {data::Stage::kRead, data::Stage::kDecode, data::Stage::kAugment};
@@ -119,15 +130,15 @@ int64_t PeakResidentBytes() {
   return 0;
 }
 
-absl::StatusOr<BenchRun> BenchInput(const Flags& flags, const Samples& set, int threads) {
+absl::StatusOr<BenchRun> BenchInput(const IoBenchFlags& flags, const Samples& set, int threads) {
   ASSIGN_OR_RETURN(const data::AugmentOptions recipe, InputRecipe(flags, *set));
-  ASSIGN_OR_RETURN(const DecodingAlone alone, DecodeAlone(*set, flags.seed, recipe.channels, threads));
-  const InputAmount amount = {.epochs = std::max<int64_t>(flags.epochs, 1), .warm_up = flags.warm_up_epochs};
+  ASSIGN_OR_RETURN(const DecodingAlone alone, DecodeAlone(*set, kInputSeed, recipe.channels, threads));
+  const InputAmount amount = {.epochs = flags.epochs, .warm_up = flags.warm_up_epochs};
   ASSIGN_OR_RETURN(InputRun run, RunInput(flags, set, threads, amount));
   return BenchRun{std::move(run), alone};
 }
 
-void PrintReport(const Flags& flags, const InputReport& report) {
+void PrintReport(const IoBenchFlags& flags, const InputReport& report) {
   PrintLine(absl::StrFormat("%s; batches of %d", report.fastest().description, report.fastest().batch));
   PrintLine(absl::StrFormat("format %s; before the runs %.1f MB were read in %.2f s", report.format,
                             static_cast<double>(report.first_read.bytes) / 1e6,
@@ -153,7 +164,7 @@ void PrintReport(const Flags& flags, const InputReport& report) {
                               static_cast<double>(indices.bytes) / 1e6, indices.decoded));
   }
   PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
-                            static_cast<double>(report.peak_bytes) / 1e6, flags.prefetch,
+                            static_cast<double>(report.peak_bytes) / 1e6, flags.data.prefetch,
                             static_cast<double>(report.fastest().batch_bytes) / 1e6));
 }
 
@@ -203,15 +214,13 @@ absl::Status WriteCsv(const std::string& path, const InputReport& report) {
   return engine::ReplaceFile(path, csv);
 }
 
-}  // namespace
-
-absl::Status RunIoBench(const Flags& flags) {
+absl::Status RunIoBench(const IoBenchFlags& flags) {
   RETURN_IF_ERROR(CheckWrittenFiles({{"--csv", flags.csv}}, {{"--config", flags.config}}));
   ASSIGN_OR_RETURN(const Samples set, OpenInput(flags));
-  InputReport report{.format = FormatOf(flags.data)};
+  InputReport report{.format = FormatOf(flags.data.source)};
   ASSIGN_OR_RETURN(report.first_read, ReadBefore(*set));
   std::vector<int> threads = flags.threads;
-  if (threads.empty()) threads = {DataThreads(flags)};
+  if (threads.empty()) threads = {DataThreads(flags.data)};
   for (int count : threads) {
     ASSIGN_OR_RETURN(BenchRun run, BenchInput(flags, set, count));
     report.runs.push_back(std::move(run));
@@ -223,6 +232,41 @@ absl::Status RunIoBench(const Flags& flags) {
     PrintReport(flags, report);
   }
   return flags.csv.empty() ? absl::OkStatus() : WriteCsv(flags.csv, report);
+}
+
+}  // namespace
+
+SubCommand AddIoBench(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand(
+      "io-bench", "Reads, decodes and augments data as training would, without training: images/s, and of each stage.");
+  const auto flags = std::make_shared<IoBenchFlags>();
+  AddDataFlag(*bench, flags->data, "as of train; images are those of the training set");
+  bench->add_option("--threads", flags->threads, "numbers of threads to try, 1,2,4 (default: the number of cores)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostDataThreads));
+  bench->add_option("--epochs", flags->epochs, "how often each image is read")
+      ->check(CLI::Range(int64_t{1}, kMostEpochs))
+      ->capture_default_str();
+  bench
+      ->add_option("--warm-up-epochs", flags->warm_up_epochs,
+                   "epochs before, which do not count; 2 make the indices of JPEGs")
+      ->check(CLI::Range(int64_t{0}, kMostEpochs))
+      ->capture_default_str();
+  bench->add_option("--batch", flags->batch, "images of a batch")
+      ->check(CLI::Range(int64_t{1}, kMostTimedBatch))
+      ->capture_default_str();
+  AddInputSizeFlag(*bench, flags->size, "rows and columns of an image (default: the data's, or 224)");
+  bench->add_option("--channels", flags->channels, "channels of an image (default: the data's, or 3)")
+      ->check(CLI::IsMember({1, 3}));
+  AddAugmentFlag(*bench, flags->data, "as of train");
+  AddReadingFlags(*bench, flags->data);
+  bench->add_option("--csv", flags->csv, "where to write a line for each number of threads")->type_name("FILE");
+  AddJsonFlag(*bench, flags->json);
+  AddConfigFlag(*bench, flags->config);
+  bench->footer(
+      "Examples:\n  colonnade io-bench --data=imagenet --threads=1,2,4 --batch=256\n"
+      "  colonnade io-bench --data=digits --json");
+  return {bench, [=] { return RunIoBench(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -20,11 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "cli/bench.h"
 #include "cli/build_facts.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
-#include "cli/command_line/flags.h"
 #include "cli/command_line/help.h"
 #include "cli/command_line/openmp.h"
 #include "cli/command_line/spellings.h"
@@ -32,11 +30,9 @@
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/sub_commands.h"
 
 namespace {
 
-using colonnade::cli::Flags;
 using colonnade::cli::Outcome;
 using colonnade::cli::SubCommand;
 using enum colonnade::cli::ExitCode;
@@ -123,9 +119,30 @@ absl::Status WithPlace(const absl::Status& status, const colonnade::cli::Configu
   return absl::Status(code, absl::StrCat(place, ": ", status.message()));
 }
 
-void HandleSignals(const SubCommand& command, const Flags& flags) {
+// Whether the sub-command has such a flag, and it is given.
+bool IsGiven(const CLI::App& command, const std::string& flag) {
+  const CLI::Option* const option = command.get_option_no_throw(flag);
+  return option != nullptr && option->count() > 0;
+}
+
+// The sub-command that was parsed, or began to be.
+const CLI::App& ParsedCommand(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+// Whether the name of a network asks which there are: --model=list, or `models list`.
+bool AsksForModels(const CLI::App& command) {
+  for (const char* name : {"--model", "NAME"}) {
+    if (IsGiven(command, name) && command.get_option(name)->results().front() == "list") return true;
+  }
+  return false;
+}
+
+void HandleSignals(const SubCommand& command) {
   if (command.keeps_results) {
-    g_resumes = flags.resume.has_value();
+    g_resumes = IsGiven(*command.app, "--resume");
     for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
     if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
   }
@@ -140,10 +157,8 @@ int Main(int argc, char** argv) {
   app.name("colonnade");
   app.formatter(std::make_shared<colonnade::cli::HelpFormatter>(colonnade::cli::HelpWidth()));  // that of all sub-commands
   app.set_version_flag("--version", "colonnade " + colonnade::cli::VersionText(colonnade::cli::ThisBuild()));
-  Flags flags;
-  colonnade::cli::BenchFlags bench_flags;
   Outcome outcome{.before_steps = [] { g_steps_began = true; }};
-  const std::vector<SubCommand> commands = colonnade::cli::AddSubCommands(app, flags, bench_flags, g_stop, outcome);
+  const std::vector<SubCommand> commands = colonnade::cli::AddSubCommands(app, g_stop, outcome);
   colonnade::cli::ReadWholeNumbersInDecimal(app);
   absl::StatusOr<colonnade::cli::OurWords> ours = colonnade::cli::InOurWords({argv + 1, argv + argc}, app);
   if (!ours.ok()) return Report(ours.status(), {});
@@ -165,16 +180,19 @@ int Main(int argc, char** argv) {
     return std::cout.flush().good() ? code : ReportUnwritten();
   } catch (const CLI::ParseError& error) {
     const bool only_lacks = error.get_name() == "RequiredError" && app.remaining_size(/*recurse=*/true) == 0;
-    if (flags.model == "list" && only_lacks) return Report(colonnade::cli::ListModels(flags), {});
+    const CLI::App& command = ParsedCommand(app);
+    if (only_lacks && AsksForModels(command)) {
+      return Report(colonnade::cli::ListModels(IsGiven(command, "--json")), {});
+    }
     const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
     SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
     return place.empty() ? kUsage : kWrongContents;
   }
   const auto command =
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
-  if (command->records_flags) flags.resolved = colonnade::cli::ResolvedFlags(*command->app);
-  HandleSignals(*command, flags);
-  const absl::Status status = flags.model == "list" ? colonnade::cli::ListModels(flags) : command->run();
+  HandleSignals(*command);
+  const CLI::App& parsed = ParsedCommand(app);
+  const absl::Status status = AsksForModels(parsed) ? colonnade::cli::ListModels(IsGiven(parsed, "--json")) : command->run();
   return Report(WithPlace(status, *line), outcome);
 }
 

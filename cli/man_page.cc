@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +17,7 @@
 #include "base/status_macros.h"
 #include "cli/build_facts.h"
 #include "cli/command_line/definitions.h"
+#include "cli/commands.h"
 #include "engine/io/file.h"
 
 namespace colonnade::cli {
@@ -201,7 +204,13 @@ std::string ManPage(const CLI::App& app, const std::string& version) {
                       SeeAlso(app, SubCommandsOf(app)));
 }
 
-absl::Status RunMan(const Flags& flags, const CLI::App& app) {
+namespace {
+
+struct ManFlags {
+  std::string page, folder;
+};
+
+absl::Status RunMan(const ManFlags& flags, const CLI::App& app) {
   const std::string& version = ThisBuild().version;
   std::map<std::string, std::string> pages = {{"", ManPage(app, version)}};
   for (const CLI::App* command : SubCommandsOf(app)) pages[NameOf(*command)] = ManPageOf(app, *command, version);
@@ -216,6 +225,23 @@ absl::Status RunMan(const Flags& flags, const CLI::App& app) {
     RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(flags.folder, "/", name, ".1"), text));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddMan(CLI::App& app) {
+  CLI::App* man = app.add_subcommand("man", "Prints the manual page of the command, or of a sub-command, in roff.");
+  const auto flags = std::make_shared<ManFlags>();
+  std::vector<std::string> names;
+  for (const CLI::App* command : SubCommandsOf(app)) names.push_back(NameOf(*command));
+  for (const CLI::App* group : GroupsOf(app)) names.push_back(NameOf(*group));
+  CLI::Option* page =
+      man->add_option("SUBCOMMAND", flags->page, "the sub-command whose page is printed")->check(CLI::IsMember(names));
+  man->add_option("--out", flags->folder, "a folder into which all pages are written instead")
+      ->type_name("DIR")
+      ->excludes(page);
+  man->footer("Examples:\n  colonnade man train | man -l -\n  colonnade man --out=man1");
+  return {man, [=, &app] { return RunMan(*flags, app); }};
 }
 
 }  // namespace colonnade::cli

@@ -5,8 +5,6 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "absl/status/status.h"
-#include "cli/command_line/flags.h"
 
 namespace colonnade::cli {
 
@@ -15,9 +13,6 @@ namespace colonnade::cli {
 std::string ManPage(const CLI::App& app, const std::string& version);
 std::string ManPageOf(const CLI::App& app, const CLI::App& command, const std::string& version);
 std::string ManPageOfGroup(const CLI::App& app, const CLI::App& group, const std::string& version);
-
-// `colonnade man`: prints a page, or writes all of them: colonnade.1, colonnade-train.1 and so on.
-absl::Status RunMan(const Flags& flags, const CLI::App& app);
 
 }  // namespace colonnade::cli
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/prediction/prediction.h"
@@ -22,6 +25,12 @@ namespace colonnade::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct ModelsFlags {
+  NetworkFlags network;
+  std::string config;
+  bool json = false, summary = false;
+};
 
 // A column is as wide as its widest cell; numbers stand at its right.
 struct Column {
@@ -86,7 +95,7 @@ Json SummaryOf(const layers::LayerGraph& graph) {
 
 }  // namespace
 
-absl::Status ListModels(const Flags& flags) {
+absl::Status ListModels(bool as_json) {
   std::vector<std::vector<std::string>> rows;
   Json list = Json::array();
   for (const models::ModelInfo& model : models::AllModels()) {
@@ -101,7 +110,7 @@ absl::Status ListModels(const Flags& flags) {
                     {"parameters", graph.ParameterCount()},
                     {"forward_flops", graph.ForwardFlops(1)}});
   }
-  if (flags.json) {
+  if (as_json) {
     PrintJson({{"models", std::move(list)}});
   } else {
     PrintTable({{"model"}, {"parameters", true}, {"Gflop", true}, {"image"}, {"description"}}, rows);
@@ -109,9 +118,11 @@ absl::Status ListModels(const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunModels(const Flags& flags) {
-  if (flags.model.empty()) return ListModels(flags);
-  ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
+namespace {
+
+absl::Status RunModels(const ModelsFlags& flags) {
+  if (flags.network.model.empty()) return ListModels(flags.json);
+  ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags.network));
   if (!flags.json) {
     PrintLayers(network.graph);
   } else if (flags.summary) {
@@ -120,6 +131,33 @@ absl::Status RunModels(const Flags& flags) {
     std::printf("%s", tools::NetworkToJson(network).c_str());
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddModels(CLI::App& app) {
+  CLI::App* models =
+      app.add_subcommand("models", "Lists the networks of the zoo, or the layers of one of them or of a file.");
+  const auto flags = std::make_shared<ModelsFlags>();
+  CLI::Option* name =
+      models
+          ->add_option("NAME", flags->network.model, "the network whose layers are shown, with shapes, parameters and flop")
+          ->type_name("MODEL");
+  AddNetworkFlags(*models, flags->network);
+  for (CLI::Option* option : models->get_options()) {
+    if (option->get_group() == "Model") option->needs(name);
+  }
+  AddJsonFlag(*models, flags->json);
+  CLI::Option* json = models->get_option("--json");
+  json->description("of a network: the file that --model=FILE takes; of the zoo: a list with parameters and flop");
+  models->add_flag("--summary", flags->summary, "with --json: what each layer makes and costs instead")
+      ->needs(name)
+      ->needs(json);
+  AddConfigFlag(*models, flags->config);
+  models->footer(
+      "Examples:\n  colonnade models vgg16 --width=0.5 --input-size=32 --classes=10\n"
+      "  colonnade models resnet20 --json > mine.json");
+  return {models, [=] { return RunModels(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
@@ -46,7 +48,7 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
                          p.drawn->draws());
 }
 
-Json PlanJson(const Flags& flags, const Prediction& p) {
+Json PlanJson(const PredictionFlags& flags, const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     layers.push_back({{"name", node.name},
@@ -55,8 +57,8 @@ Json PlanJson(const Flags& flags, const Prediction& p) {
   }
   Json json = {{"model", p.session.graph.name},
                {"global_batch", p.lower.global_batch},
-               {"kernels", KernelsJson(flags, p.machine)},
-               {"dtype", flags.dtype},
+               {"kernels", KernelsJson(flags.backend, p.machine)},
+               {"dtype", flags.backend.dtype},
                {"machine", p.machine.name},
                {"machine_file", MachineFileJson(p.machine)},
                {"layers", std::move(layers)},
@@ -260,21 +262,19 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
 }
 
 // Before a search, which may take long.
-absl::Status CheckExplained(const Flags& flags) {
+absl::Status CheckExplained(const PredictionFlags& flags) {
   if (flags.explain.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const layers::LayerGraph graph, BuildNetwork(flags));
+  ASSIGN_OR_RETURN(const layers::LayerGraph graph, BuildNetwork(flags.network));
   return engine::WithContext(graph.Find(flags.explain).status(), "--explain");
 }
 
 // Whether only what needs no machine is asked for beside the layers.
-bool NeedsNoMachine(const Flags& flags) {
+bool NeedsNoMachine(const PredictionFlags& flags) {
   return !(flags.save_plan.empty() && flags.drawing.empty()) && flags.trace.empty() && flags.report.empty() &&
          flags.explain.empty() && !flags.json;
 }
 
-}  // namespace
-
-absl::Status RunPlan(const Flags& flags) {
+absl::Status RunPlan(const PredictionFlags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   RETURN_IF_ERROR(CheckExplained(flags));
   if (flags.json && !flags.explain.empty()) {
@@ -305,6 +305,35 @@ absl::Status RunPlan(const Flags& flags) {
   PrintDevices(p);
   PrintCandidates(p);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddPlan(CLI::App& app) {
+  CLI::App* plan =
+      app.add_subcommand("plan", "Shows a plan layer by layer; predicts time, communication and memory on a machine.");
+  const auto flags = std::make_shared<PredictionFlags>();
+  AddLoweringFlags(*plan, *flags);
+  plan->add_option("--explain", flags->explain, "a layer: what every other way to split it would cost");
+  plan->add_option("--save-plan", flags->save_plan, "where to write the plan, a file that --plan takes")->type_name("FILE");
+  CLI::Option* drawing =
+      plan->add_option("--drawing", flags->drawing,
+                       "where to draw the network under the plan: SVG, or text in a file that ends in .txt")
+          ->check(DrawnFile())
+          ->type_name("FILE.svg");
+  plan->add_flag("--unfold", flags->unfold,
+                 "draws each layer of a block, where one box is drawn for branches that join again")
+      ->needs(drawing);
+  plan->add_option("--trace", flags->trace, "where to write the simulated timeline of two steps, Chrome trace format")
+      ->type_name("FILE");
+  AddPredictionFlags(*plan, *flags);
+  plan->footer(
+      "Examples:\n  colonnade plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013\n"
+      "  colonnade plan --model=alexnet --batch=512 --devices=8 --plan=owt --machine=hgx-h100 --explain=classifier.1");
+  return {plan, [=] {
+            flags->resolved = ResolvedFlags(*plan);
+            return RunPlan(*flags);
+          }};
 }
 
 }  // namespace colonnade::cli

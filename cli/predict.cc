@@ -1,11 +1,15 @@
 // predict: what trained weights take images for.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +17,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -29,6 +35,17 @@ namespace {
 
 constexpr int64_t kMostImagesAtOnce = 64;  // unless --batch says otherwise
 
+struct PredictFlags : SessionFlags {
+  PredictFlags() {
+    data.source.clear();
+    plan.batch = 0;  // all images at once, up to some
+  }
+  std::vector<std::string> images;  // files and folders
+  int64_t top = 5;
+  std::string config;
+  bool json = false;
+};
+
 // The network, and the stream of the images that it is asked about.
 struct Question {
   Samples images;
@@ -44,22 +61,22 @@ int64_t DefaultBatch(int devices, int64_t images) {
 
 // The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken. Where
 // flags say those, a test set has the names, too.
-absl::StatusOr<Samples> OpenNamedClasses(const Flags& flags) {
-  if (flags.data.empty()) {
-    if (!MeasuresPixels(flags)) return Samples();
+absl::StatusOr<Samples> OpenNamedClasses(const SessionFlags& flags) {
+  if (flags.data.source.empty()) {
+    if (!MeasuresPixels(flags.data)) return Samples();
     return absl::FailedPreconditionError(
         "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
         "those; found neither");
   }
   absl::StatusOr<Samples> train = OpenTrainingSet(flags);
-  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags) ? OpenSamples(flags, data::SplitOf::kTest) : train;
+  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags.data) ? OpenSamples(flags, data::SplitOf::kTest) : train;
 }
 
 // `question` must stay where it is, since the stream adds to what is unanswered.
-absl::Status Open(Flags& flags, Question& question) {
+absl::Status Open(PredictFlags& flags, Question& question) {
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
-  if (flags.batch == 0) flags.batch = DefaultBatch(DeviceCount(flags), static_cast<int64_t>(files.size()));
+  if (flags.plan.batch == 0) flags.plan.batch = DefaultBatch(DeviceCount(flags.plan), static_cast<int64_t>(files.size()));
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, question.session, named));
   std::vector<std::string> known;
@@ -149,11 +166,9 @@ absl::Status CheckAllAnswered(const Question& question, size_t asked, bool was_s
                                                     std::distance(unanswered.begin(), end), asked, first.message()));
 }
 
-}  // namespace
-
-absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& outcome) {
+absl::Status RunPredict(PredictFlags flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
-  ASSIGN_OR_RETURN(const engine::MappedWeights weights, OpenWeights(flags));
+  ASSIGN_OR_RETURN(const engine::MappedWeights weights, OpenWeights(flags.weights.init));
   Question question;
   RETURN_IF_ERROR(Open(flags, question));
   const Session& session = question.session;
@@ -172,6 +187,33 @@ absl::Status RunPredict(Flags flags, const std::atomic<bool>& stop, Outcome& out
     PrintAnswers(answers, *question.images);
   }
   return CheckAllAnswered(question, answers.size(), outcome.interrupted);
+}
+
+}  // namespace
+
+SubCommand AddPredict(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome) {
+  CLI::App* predict =
+      app.add_subcommand("predict", "Tells what saved weights take images for: the likeliest classes of each.");
+  const auto flags = std::make_shared<PredictFlags>();
+  predict->add_option("IMAGE", flags->images, "image files, and folders of them")->type_name("FILE")->required();
+  AddSessionFlags(*predict, *flags);
+  AddTrainedWeightsFlag(*predict, flags->weights);
+  predict->add_option("--top", flags->top, "how many classes of each image, the likeliest first")
+      ->check(CLI::Range(int64_t{1}, data::kMostClasses))
+      ->capture_default_str();
+  predict->get_option("--data")->description(
+      "the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)");
+  predict->get_option("--bad-sample")
+      ->description("skip: of the training set; of an image that cannot be read this is said, and the others are answered");
+  predict->get_option("--batch")->description("images at once (default: all of them, up to some 64)")->default_str("");
+  AddJsonFlag(*predict, flags->json);
+  AddConfigFlag(*predict, flags->config);
+  predict->footer(
+      "Examples:\n  colonnade predict --model=resnet20 --data=photos --init=w.safetensors cat.jpg dog.png\n"
+      "  colonnade predict --model=resnet50 --init=resnet50.safetensors --mean=0.485,0.456,0.406 --std=0.229,0.224,0.225 "
+      "--top=1 --json folder");
+  const auto run = [=, &stop, &outcome] { return RunPredict(*flags, stop, outcome); };
+  return {.app = predict, .run = run, .keeps_results = true};
 }
 
 }  // namespace colonnade::cli

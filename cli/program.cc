@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -7,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -15,6 +18,11 @@
 
 namespace colonnade::cli {
 namespace {
+
+struct ProgramFlags : SessionFlags {
+  std::string mode = "train", config;
+  bool summary = false;
+};
 
 // Per device what it does, and what moves between devices for which layer.
 void PrintSummary(const program::Program& program) {
@@ -47,9 +55,7 @@ void PrintSummary(const program::Program& program) {
   }
 }
 
-}  // namespace
-
-absl::Status RunProgram(const Flags& flags) {
+absl::Status RunProgram(const ProgramFlags& flags) {
   const program::Mode mode = flags.mode == "eval" ? program::Mode::kEval : program::Mode::kTrain;
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, mode));
   std::optional<CountProgress> progress(std::in_place, "lowering");
@@ -65,6 +71,25 @@ absl::Status RunProgram(const Flags& flags) {
     std::fputs(text.c_str(), stdout);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddProgram(CLI::App& app) {
+  CLI::App* program = app.add_subcommand("program", "Prints the lowered Program of a model, plan and batch.");
+  const auto flags = std::make_shared<ProgramFlags>();
+  AddLoweringFlags(*program, *flags);
+  AddKernelsFlag(*program, flags->backend);
+  AddDtypeFlag(*program, flags->backend, /*may_be_auto=*/false);
+  program->add_option("--mode", flags->mode, "train or eval")
+      ->check(CLI::IsMember({"train", "eval"}))
+      ->capture_default_str();
+  program->add_flag("--summary", flags->summary, "what each device does, and what moves between devices");
+  AddConfigFlag(*program, flags->config);
+  program->footer(
+      "Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"
+      "  colonnade program --model=two_column --plan=hybrid --devices=4 --batch=32");
+  return {program, [=] { return RunProgram(*flags); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,4 +1,7 @@
+#include <memory>
+
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/prediction/prediction.h"
@@ -6,8 +9,9 @@
 #include "cli/session/devices.h"
 
 namespace colonnade::cli {
+namespace {
 
-absl::Status RunSimulate(const Flags& flags) {
+absl::Status RunSimulate(const PredictionFlags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   RETURN_IF_ERROR(Predict(flags, p));
@@ -19,8 +23,8 @@ absl::Status RunSimulate(const Flags& flags) {
     json.update({{"machine", p.machine.name},
                  {"machine_file", MachineFileJson(p.machine)},
                  {"global_batch", p.lower.global_batch},
-                 {"kernels", KernelsJson(flags, p.machine)},
-                 {"dtype", flags.dtype},
+                 {"kernels", KernelsJson(flags.backend, p.machine)},
+                 {"dtype", flags.backend.dtype},
                  {"first_step_ms", Ms(p.simulation.first_step)},
                  {"predicted", PredictedJson(p)}});
     PrintJson(json);
@@ -28,6 +32,24 @@ absl::Status RunSimulate(const Flags& flags) {
   }
   PrintDevices(p);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddSimulate(CLI::App& app) {
+  CLI::App* simulate = app.add_subcommand("simulate", "Runs a Program on a machine profile; writes the timeline.");
+  const auto flags = std::make_shared<PredictionFlags>();
+  AddLoweringFlags(*simulate, *flags);
+  simulate->add_option("--trace", flags->trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
+  AddPredictionFlags(*simulate, *flags);
+  simulate->footer(
+      "Examples:\n  colonnade simulate --model=alexnet2012 --batch=256 --devices=4 --plan=hybrid --machine=titan-2013\n"
+      "  colonnade simulate --model=alexnet --batch=512 --devices=8 --plan=data --machine=dgx1-v100 --trace=t.json");
+  return {simulate, [=] {
+            flags->resolved = ResolvedFlags(*simulate);
+            return RunSimulate(*flags);
+          }};
 }
 
 }  // namespace colonnade::cli

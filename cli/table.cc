@@ -12,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -38,7 +40,7 @@ constexpr int kMeasuredSteps = 5;
 constexpr int64_t kLargestRowsFile = int64_t{1} << 20;
 
 // Gives the paper's rows the network and batch that the flags ask for. Their times stay where nothing is otherwise.
-void ForgetTimesOfOthers(const Flags& flags, const engine::Machine& machine, tools::RowTable& paper) {
+void ForgetTimesOfOthers(const TableFlags& flags, const engine::Machine& machine, tools::RowTable& paper) {
   for (tools::Row& row : paper.rows) {
     const bool as_measured = machine.name == paper.machine && row.model == flags.model && row.global_batch == flags.batch;
     if (!as_measured) row.published_step_sec = 0;
@@ -47,7 +49,7 @@ void ForgetTimesOfOthers(const Flags& flags, const engine::Machine& machine, too
   }
 }
 
-absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags) {
+absl::StatusOr<tools::RowTable> RowsOf(const TableFlags& flags) {
   if (flags.rows.empty()) return tools::PaperTable();
   ASSIGN_OR_RETURN(const std::string json, engine::ReadFile(flags.rows, kLargestRowsFile));
   absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(json);
@@ -56,7 +58,7 @@ absl::StatusOr<tools::RowTable> RowsOf(const Flags& flags) {
 }
 
 // Names of the rows to fit the profile to, none or one or two.
-absl::StatusOr<std::vector<std::string>> RowsToFit(const Flags& flags, const tools::RowTable& table) {
+absl::StatusOr<std::vector<std::string>> RowsToFit(const TableFlags& flags, const tools::RowTable& table) {
   std::vector<std::string> published;
   for (const tools::Row& row : table.rows) {
     if (row.published_step_sec > 0) published.push_back(row.name);
@@ -158,8 +160,8 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
 }
 
 // Simulates all rows on the profile, and on draws of it, each fitted anew.
-absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, const std::vector<tools::MeasuredStep>& steps,
-                          Table& table) {
+absl::Status SimulateRows(const TableFlags& flags, const engine::Machine& profile,
+                          const std::vector<tools::MeasuredStep>& steps, Table& table) {
   std::vector<const program::RepresentativeProgram*> programs;
   std::vector<double> seconds;
   for (TableRow& row : table.rows) {
@@ -168,11 +170,11 @@ absl::Status SimulateRows(const Flags& flags, const engine::Machine& profile, co
     programs.push_back(&row.program);
     seconds.push_back(row.simulated_sec);
   }
-  if (flags.draws == 0) return absl::OkStatus();
+  if (flags.draws.count == 0) return absl::OkStatus();
   const tools::Refit to_rows = [&](engine::Machine& drawn) { return tools::FitTo(drawn, steps).status(); };
   const tools::Refit refit = steps.empty() ? RefitOrWarn(profile) : to_rows;
   ASSIGN_OR_RETURN(const std::optional<tools::DrawnSteps> drawn,
-                   DrawOrWarn(flags, profile, programs, refit, steps.empty() ? "fitted_to" : "the rows of --fit"));
+                   DrawOrWarn(flags.draws, profile, programs, refit, steps.empty() ? "fitted_to" : "the rows of --fit"));
   if (!drawn.has_value()) return absl::OkStatus();
   table.draws = drawn->draws();
   for (size_t r = 0; r < table.rows.size(); ++r) table.rows[r].interval = drawn->Of(r);
@@ -197,19 +199,19 @@ void NoteWhatDoesNotFit(Table& table) {
 }
 
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
-absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
-  const bool on_gpus = flags.backend == "cuda";
+absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& table) {
+  const bool on_gpus = flags.backend.name == "cuda";
   ASSIGN_OR_RETURN(tools::Gpus gpus, on_gpus ? FindGpus() : tools::Gpus{});
   const int most = on_gpus ? gpus.count : cpu::UsableCores();
   for (TableRow& row : table.rows) {
-    if (!on_gpus && flags.machine != "local") {
+    if (!on_gpus && flags.profile.machine != "local") {
       AddNote("not measured: only --machine=local is", row);
       continue;
     }
-    if (row.row.dtype != engine::DTypeOf(flags.dtype)) {
-      AddNote(
-          absl::StrFormat("not measured: the row is in %s, --dtype is %s", engine::PrecisionOf(row.row.dtype), flags.dtype),
-          row);
+    if (row.row.dtype != engine::DTypeOf(flags.backend.dtype)) {
+      AddNote(absl::StrFormat("not measured: the row is in %s, --dtype is %s", engine::PrecisionOf(row.row.dtype),
+                              flags.backend.dtype),
+              row);
       continue;
     }
     if (row.row.devices > most) {
@@ -224,9 +226,9 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
     CountProgress progress(absl::StrCat("measuring ", row.row.label, where, ":"));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                     OpenBackend(flags, row.row.devices, /*threads_per_device=*/0));
+                     OpenBackend(flags.backend, row.row.devices, /*threads_per_device=*/0));
     partition::LowerOptions lower = tools::LowerOptionsOf(row.row, *graph);
-    lower.dtype = DTypeOf(flags);
+    lower.dtype = DTypeOf(flags.backend);
     ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
                      tools::StepMeter::Create(*graph, row.plan, lower, std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),
@@ -237,14 +239,14 @@ absl::Status MeasureRows(const Flags& flags, Networks& networks, Table& table) {
 }
 
 // The profile for the element type of the rows, since --dtype is of what is measured here.
-absl::StatusOr<engine::Machine> OpenMachineOfRows(Flags flags, const tools::RowTable& about) {
+absl::StatusOr<engine::Machine> OpenMachineOfRows(TableFlags flags, const tools::RowTable& about) {
   const auto is_bf16 = [](const tools::Row& row) { return row.dtype == program::DType::kBF16; };
   const auto in_bf16 = std::count_if(about.rows.begin(), about.rows.end(), is_bf16);
   const bool all = in_bf16 == static_cast<int64_t>(about.rows.size());
-  flags.dtype = all ? "bf16" : "fp32";
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
-  flags.dtype = "bf16";
-  const std::string warning = in_bf16 > 0 && !all ? tools::KernelWarning(machine, KernelsOf(flags)) : "";
+  flags.backend.dtype = all ? "bf16" : "fp32";
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
+  flags.backend.dtype = "bf16";
+  const std::string warning = in_bf16 > 0 && !all ? tools::KernelWarning(machine, KernelsOf(flags.backend)) : "";
   if (!warning.empty()) Warn(warning);
   return machine;
 }
@@ -259,11 +261,11 @@ void WarnOfWhatIsNotSimulated(const BackendFlags& flags, const tools::RowTable& 
   }
 }
 
-absl::StatusOr<Table> MakeTable(Flags flags) {
+absl::StatusOr<Table> MakeTable(TableFlags flags) {
   ASSIGN_OR_RETURN(tools::RowTable about, RowsOf(flags));
-  WarnOfWhatIsNotSimulated(flags, about);
-  const bool is_of_file = flags.machine.empty() && !about.machine.empty() && !flags.rows.empty();
-  if (flags.machine.empty()) flags.machine = about.machine.empty() ? "local" : about.machine;
+  WarnOfWhatIsNotSimulated(flags.backend, about);
+  const bool is_of_file = flags.profile.machine.empty() && !about.machine.empty() && !flags.rows.empty();
+  if (flags.profile.machine.empty()) flags.profile.machine = about.machine.empty() ? "local" : about.machine;
   absl::StatusOr<engine::Machine> opened = OpenMachineOfRows(flags, about);
   if (!opened.ok() && is_of_file) {
     const bool is_unknown = absl::IsFailedPrecondition(opened.status());  // its name, which the file has
@@ -277,7 +279,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
     return absl::FailedPreconditionError("--out: expected --fit, which makes the profile that is written");
   }
   Table table{.about = std::move(about), .machine = machine, .is_papers = flags.rows.empty()};
-  Networks networks(flags);
+  Networks networks;
   std::vector<std::string> left_out;
   for (const tools::Row& row : table.about.rows) {
     ASSIGN_OR_RETURN(std::optional<TableRow> lowered, LoweredIfItCan(row, machine, networks, flags.rows, left_out));
@@ -298,7 +300,7 @@ absl::StatusOr<Table> MakeTable(Flags flags) {
 }
 
 // --out: the profile as it was fitted.
-absl::Status WriteProfile(const Flags& flags, const Table& table) {
+absl::Status WriteProfile(const TableFlags& flags, const Table& table) {
   if (flags.out.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(engine::ReplaceFile(flags.out, engine::MachineToJson(table.machine)));
   Say(absl::StrCat("fitted profile: ", flags.out));
@@ -311,14 +313,16 @@ absl::StatusOr<const layers::LayerGraph*> Networks::Of(const tools::Row& row) {
   const std::pair key(row.model, row.batch_norm_samples);
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return &found->second;
-  flags_.model = row.model;
-  flags_.batch_norm = row.batch_norm_samples > 0 ? absl::StrCat("ghost:", row.batch_norm_samples) : "sync";
-  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags_));
+  NetworkFlags flags{.model = row.model};
+  if (row.batch_norm_samples > 0) flags.batch_norm = absl::StrCat("ghost:", row.batch_norm_samples);
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, BuildNetwork(flags));
   return &graphs_.emplace(key, std::move(graph)).first->second;
 }
 
-absl::Status RunTable(const Flags& flags) {
-  RETURN_IF_ERROR(CheckBackend(flags));
+namespace {
+
+absl::Status RunTable(const TableFlags& flags) {
+  RETURN_IF_ERROR(CheckBackend(flags.backend));
   const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
   const PlotFiles plots = PlotFilesOf(flags);
   const std::vector<NamedFile> written = {
@@ -326,7 +330,7 @@ absl::Status RunTable(const Flags& flags) {
   RETURN_IF_ERROR(CheckWrittenFiles(written, read));  // a profile may be fitted in place
   std::vector<NamedFile> others = read;
   others.insert(others.end(), written.begin(), written.end());
-  others.push_back({"--machine", IfFile(flags.machine)});
+  others.push_back({"--machine", IfFile(flags.profile.machine)});
   RETURN_IF_ERROR(CheckWrittenFiles({{"--report", flags.report}}, others));
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
@@ -337,6 +341,54 @@ absl::Status RunTable(const Flags& flags) {
     PrintTable(table);
   }
   return flags.plots.empty() ? absl::OkStatus() : WritePlots(flags, table);
+}
+
+}  // namespace
+
+SubCommand AddTable(CLI::App& app) {
+  CLI::App* table =
+      app.add_subcommand("table", "The 1/2/4-device table of the paper: paper, simulated, measured, side by side.");
+  const auto flags = std::make_shared<TableFlags>();
+  CLI::Option* model =
+      table->add_option("--model", flags->model, "network of the zoo, or a file of one (default: alexnet2012)")
+          ->type_name("MODEL");
+  CLI::Option* batch =
+      table->add_option("--batch", flags->batch, "global batch (default: 256)")->check(CLI::Range(int64_t{4}, kMostBatch));
+  table
+      ->add_option("--rows", flags->rows,
+                   "a table of one's own instead, JSON: rows with model, batch, devices, plan and time")
+      ->type_name("FILE")
+      ->excludes(model)
+      ->excludes(batch);
+  table
+      ->add_option("--fit", flags->fit,
+                   "one or two rows whose times the profile is changed to give, so that the others can be compared "
+                   "(default: 1, the paper's row of one GPU, where it is on that machine)")
+      ->delimiter(',')
+      ->expected(1, 2);
+  table->add_option("--out", flags->out, "where to write the profile as --fit made it")->type_name("FILE");
+  AddProfileFlag(*table, flags->profile);
+  CLI::Option* machine = table->get_option("--machine");
+  machine->description(absl::StrCat(machine->get_description(),
+                                    " (default: titan-2013; with --rows the machine that the file names, or local)"));
+  AddMeasuringFlags(*table, flags->backend);
+  AddDrawFlags(*table, flags->draws);
+  table->add_option("--plots", flags->plots, "writes the table's plots, SVG files whose names begin with this")
+      ->type_name("FILE");
+  table->add_option("--curve-steps", flags->curve_steps, "steps of the training run whose error is plotted against time")
+      ->check(CLI::Range(int64_t{20}, int64_t{1} << 30))
+      ->capture_default_str();
+  AddReportFlag(*table, flags->report);
+  AddJsonFlag(*table, flags->json);
+  AddConfigFlag(*table, flags->config);
+  table->footer(
+      "Examples:\n  colonnade table --plots=paper\n  colonnade table --machine=local --batch=32 --json\n"
+      "  colonnade table --rows=mine.json --machine=dgx1-v100 --fit=1-gpu --out=fitted.json\n"
+      "  colonnade table --machine=hgx-h100 --backend=cuda --dtype=tf32");
+  return {table, [=] {
+            flags->resolved = ResolvedFlags(*table);
+            return RunTable(*flags);
+          }};
 }
 
 }  // namespace colonnade::cli

@@ -23,6 +23,24 @@
 
 namespace colonnade::cli {
 
+struct TableFlags {
+  TableFlags() {
+    profile.machine.clear();  // that of the paper, or of --rows
+    backend.name = "cpu";
+  }
+  std::string model = "alexnet2012";
+  int64_t batch = 256;
+  std::string rows;              // a file; empty: the paper's
+  std::vector<std::string> fit;  // names of rows
+  ProfileFlags profile;
+  BackendFlags backend;
+  DrawFlags draws;
+  std::string out, plots, report, config;
+  int64_t curve_steps = 600;
+  std::vector<ResolvedFlag> resolved;  // every flag, which reports hold
+  bool json = false;
+};
+
 struct TableRow {
   tools::Row row;
   partition::Plan plan;
@@ -68,13 +86,10 @@ struct Table {
 // Networks that rows name, each built once.
 class Networks {
  public:
-  explicit Networks(const Flags& flags) : flags_(flags) {}
-
   // Returns the network that `row` names. It is valid as long as this object is.
   absl::StatusOr<const layers::LayerGraph*> Of(const tools::Row& row);
 
  private:
-  Flags flags_;
   std::map<std::pair<std::string, int64_t>, layers::LayerGraph> graphs_;
 };
 
@@ -92,12 +107,12 @@ void PrintTable(const Table& table);  // on stdout
 struct PlotFiles {
   std::string speedup, error_against_time;
 };
-PlotFiles PlotFilesOf(const Flags& flags);
+PlotFiles PlotFilesOf(const TableFlags& flags);
 
 // Writes --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
-absl::Status WritePlots(const Flags& flags, const Table& table);
+absl::Status WritePlots(const TableFlags& flags, const Table& table);
 // Writes the report, if --report is given.
-absl::Status WriteTableReport(const Flags& flags, const Table& table);
+absl::Status WriteTableReport(const TableFlags& flags, const Table& table);
 
 }  // namespace colonnade::cli
 

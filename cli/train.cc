@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/command_line/launcher.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
@@ -18,15 +21,16 @@
 #include "cli/session/learning_rate.h"
 #include "cli/session/named_files.h"
 #include "cli/session/network.h"
-#include "cli/session/precision.h"
 #include "cli/session/session.h"
 #include "cli/training/checkpointing.h"
 #include "cli/training/curves.h"
 #include "cli/training/evaluations.h"
 #include "cli/training/forecast.h"
+#include "cli/training/precision.h"
 #include "cli/training/record.h"
 #include "cli/training/run_log.h"
 #include "cli/training/step_lines.h"
+#include "cli/training/train_flags.h"
 #include "cli/training/train_report.h"
 #include "cli/training/train_setup.h"
 #include "cli/training/verdict.h"
@@ -40,13 +44,13 @@ namespace colonnade::cli {
 namespace {
 
 // Returns the steps of the whole run, from its beginning or from where it goes on.
-absl::StatusOr<int64_t> StepsOf(const Flags& flags, int64_t samples, const engine::RunPosition& start = {}) {
+absl::StatusOr<int64_t> StepsOf(const TrainFlags& flags, int64_t samples, const engine::RunPosition& start = {}) {
   if (flags.steps > 0 && flags.epochs > 0) {
     return absl::FailedPreconditionError("--steps: expected this or --epochs, found both");
   }
   if (flags.steps > 0) return flags.steps;
   const int64_t left = std::max<int64_t>((flags.epochs > 0 ? flags.epochs : 1) * samples - start.sample, 0);
-  return start.step + program::CeilDiv(left, flags.batch);
+  return start.step + program::CeilDiv(left, flags.plan.batch);
 }
 
 absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
@@ -58,12 +62,12 @@ absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Ou
   return absl::OkStatus();
 }
 
-absl::Status SaveAllWeights(const Flags& flags, const TrainSetup& run, Outcome& outcome) {
+absl::Status SaveAllWeights(const TrainFlags& flags, const TrainSetup& run, Outcome& outcome) {
   RETURN_IF_ERROR(SaveWeights(flags.save, run.train.get(), outcome));
   return SaveWeights(flags.save_ema, run.average.get(), outcome);
 }
 
-absl::Status SaveTrace(const Flags& flags, const engine::TrainReport& report) {
+absl::Status SaveTrace(const TrainFlags& flags, const engine::TrainReport& report) {
   if (flags.trace.empty()) return absl::OkStatus();
   if (report.last_steps.events.empty()) {
     if (!report.losses.empty()) Say("note: --trace: no timeline is written, since the run ended with an error");
@@ -73,34 +77,34 @@ absl::Status SaveTrace(const Flags& flags, const engine::TrainReport& report) {
 }
 
 // Before anything is trained, so that nothing is lost at the end.
-absl::Status CheckTrainOutputs(const Flags& flags) {
-  if (!flags.save_ema.empty() && flags.ema == 0) {
+absl::Status CheckTrainOutputs(const TrainFlags& flags) {
+  if (!flags.save_ema.empty() && flags.optimizer.ema == 0) {
     return absl::FailedPreconditionError("--save-ema: expected averages, which --ema=0.999 keeps, found none");
   }
-  if (!flags.trace.empty() && flags.cuda_graphs == "on") {
+  if (!flags.trace.empty() && flags.backend.cuda_graphs == "on") {
     return absl::FailedPreconditionError(
         "--trace: tasks of steps that are CUDA graphs are not timed; take --cuda-graphs=auto");
   }
   const auto in_checkpoints = [&](const char* name) {
-    return flags.checkpoint.empty() ? std::string() : absl::StrCat(flags.checkpoint, "/", name);
+    return flags.checkpoint.folder.empty() ? std::string() : absl::StrCat(flags.checkpoint.folder, "/", name);
   };
   RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save},
                                      {"--save-ema", flags.save_ema},
                                      {"--trace", flags.trace},
-                                     {"--curves", flags.curves, /*is_drawing=*/true},
+                                     {"--curves", flags.record.curves, /*is_drawing=*/true},
                                      {"--report", flags.report},
-                                     {flags.log.empty() ? "--log (for --curves)" : "--log", LogPathOf(flags)}},
-                                    {{"--checkpoint", flags.checkpoint},
-                                     {"--tensorboard", flags.tensorboard},
+                                     {flags.record.log.empty() ? "--log (for --curves)" : "--log", LogPathOf(flags.record)}},
+                                    {{"--checkpoint", flags.checkpoint.folder},
+                                     {"--tensorboard", flags.record.tensorboard},
                                      {"--config", flags.config},
-                                     {"--search-algorithms", flags.search_algorithms},
+                                     {"--search-algorithms", flags.backend.search_algorithms},
                                      {"--checkpoint", in_checkpoints("lock")},
                                      {"--checkpoint", in_checkpoints("config.toml")},
-                                     {"--model", IfFile(flags.model)},
-                                     {"--plan", IfFile(flags.plan)},
-                                     {"--machine", IfFile(flags.machine)}}));
-  RETURN_IF_ERROR(CheckLog(LogPathOf(flags)));
-  return CheckEventFolder(flags);
+                                     {"--model", IfFile(flags.network.model)},
+                                     {"--plan", IfFile(flags.plan.name)},
+                                     {"--machine", IfFile(flags.profile.machine)}}));
+  RETURN_IF_ERROR(CheckLog(LogPathOf(flags.record)));
+  return CheckEventFolder(flags.record);
 }
 
 // What goes on beside the steps of a run.
@@ -129,13 +133,13 @@ absl::Status EvaluateWhileTraining(int64_t steps_done, const Observers& observer
   return absl::OkStatus();
 }
 
-engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course,
+engine::TrainOptions TrainOptionsOf(const TrainFlags& flags, const std::atomic<bool>& stop, const RunCourse& course,
                                     const Observers& observers, engine::TrainReport& report_of_error) {
   return {.start = course.start,
           .steps = course.steps - course.start.step,
           .seed = flags.seed,
           .learning_rate = course.learning_rate,
-          .skips_not_finite = flags.on_not_finite == "skip",
+          .skips_not_finite = flags.optimizer.on_not_finite == "skip",
           .stop = &stop,
           .on_step =
               [&](const engine::TrainProgress& p) {
@@ -162,7 +166,7 @@ engine::TrainOptions TrainOptionsOf(const Flags& flags, const std::atomic<bool>&
 }
 
 // The steps that a run has left, if there are any.
-absl::Status TrainFrom(const Flags& flags, const std::atomic<bool>& stop, const RunCourse& course, TrainSetup& run,
+absl::Status TrainFrom(const TrainFlags& flags, const std::atomic<bool>& stop, const RunCourse& course, TrainSetup& run,
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.start.step;
   if (done >= course.steps) {
@@ -220,8 +224,8 @@ void AddTo(absl::Status& first, const absl::Status& next) {
 
 // Saves the weights, the timeline and the last checkpoint, as far as each was asked for. Sets in `outcome` what was saved
 // and whether --resume can go on.
-absl::Status SaveAll(const Flags& flags, const TrainSetup& run, const TrainResults& results, Checkpointing& checkpointing,
-                     Outcome& outcome) {
+absl::Status SaveAll(const TrainFlags& flags, const TrainSetup& run, const TrainResults& results,
+                     Checkpointing& checkpointing, Outcome& outcome) {
   const CountProgress progress("saving");
   absl::Status status;
   if (results.steps_done() > 0) status = SaveAllWeights(flags, run, outcome);
@@ -240,14 +244,14 @@ absl::Status SaveAll(const Flags& flags, const TrainSetup& run, const TrainResul
 // One `colonnade train`, from its flags to its report.
 class Training {
  public:
-  Training(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome)
+  Training(const TrainFlags& asked, const std::atomic<bool>& stop, Outcome& outcome)
       : flags_(asked), stop_(stop), outcome_(outcome) {}
 
   absl::Status Run() {
     std::optional<CountProgress> loading(std::in_place, "loading");
     RETURN_IF_ERROR(Open());
     // A checkpoint whose reader ends without a word is taken for one that readers die of.
-    if (flags_.resume.has_value()) outcome_.before_steps();
+    if (flags_.checkpoint.resume.has_value()) outcome_.before_steps();
     RETURN_IF_ERROR(BeginState());
     loading.reset();
     SayFirstLines();
@@ -270,14 +274,14 @@ class Training {
   // Data, network, plan, checkpoints and devices.
   absl::Status Open() {
     RETURN_IF_ERROR(CheckTrainOutputs(flags_));
-    RETURN_IF_ERROR(CheckMachine(flags_));
+    RETURN_IF_ERROR(CheckMachine(flags_.profile, flags_.backend));
     ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
     RETURN_IF_ERROR(ChooseDtype(run_.session, flags_));
-    course_ = {.batch = flags_.batch, .samples = streams_.train->size()};
+    course_ = {.batch = flags_.plan.batch, .samples = streams_.train->size()};
     ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& start) {
                        return SetCourseFrom(start);
                      }));
-    if (!flags_.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
+    if (!flags_.checkpoint.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
     RETURN_IF_ERROR(Prepare(flags_, run_));
     return checkpointing_->MakeRoom(run_.train_program);
   }
@@ -321,16 +325,16 @@ class Training {
 
   // What is no error but may not be what was meant.
   void SayNotes() const {
-    WarnOfSingleValues(run_.session.graph, flags_.batch);
+    WarnOfSingleValues(run_.session.graph, flags_.plan.batch);
     const std::string launcher = LauncherNote([](const char* variable) { return std::getenv(variable); });
     if (!launcher.empty()) Warn(launcher);
-    NoteFewerClasses(flags_, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
+    NoteFewerClasses(flags_.network, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
     if (const int64_t warm_up = course_.learning_rate.warm_up; warm_up > course_.steps) {
       Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %d steps, whose rate stays below --lr", warm_up,
                           course_.steps));
     }
     if (!checkpointing_->resumed()) return;
-    if (!flags_.init.empty()) {
+    if (!flags_.weights.init.empty()) {
       Say("note: --init is not read: the run goes on with the weights of its checkpoint");
     }
     const bool trains = course_.start.step < course_.steps;
@@ -343,7 +347,7 @@ class Training {
     ASSIGN_OR_RETURN(log_,
                      RunLog::Open(flags_, course_,
                                   HeadJson(flags_, run_.session, run_.backend->name(), checkpointing_->fields(), course_)));
-    evaluations_.emplace(flags_, course_, *run_.eval, streams_.test.get(), stop_, *log_);
+    evaluations_.emplace(flags_.record, course_, *run_.eval, streams_.test.get(), stop_, *log_);
     const int64_t steps = course_.steps - course_.start.step;
     self_report_.emplace(run_.session, forecast_, FirstSteps(*run_.train, *streams_.train, std::min(kFirstSteps, steps)));
     lines_.emplace(LinesOf(course_, run_, *streams_.train, forecast_));
@@ -359,7 +363,7 @@ class Training {
     if (tested.ok()) AddTo(status, TestAverages(stop_, run_, streams_.test.get(), results_));
     AddTo(status, SaveAll(flags_, run_, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());
-    AddTo(status, WriteCurves(flags_, run_.session.graph.name));
+    AddTo(status, WriteCurves(flags_.record, run_.session.graph.name));
     results_.stopped = outcome_.interrupted = stop_;
     results_.error = std::string(status.message());
     AddTo(status,
@@ -374,7 +378,7 @@ class Training {
   absl::Status FinishAfterError(const absl::Status& error) {
     const absl::Status saved = checkpointing_->Finish();  // the last good one is written to its end
     if (!saved.ok()) Warn(absl::StrCat("the last checkpoint was not saved: ", saved.message()));
-    (void)WriteCurves(flags_, run_.session.graph.name);  // they may show why
+    (void)WriteCurves(flags_.record, run_.session.graph.name);  // they may show why
     SayAllSkipped(streams_);
     if (results_.report.losses.empty()) return error;
     results_.error = std::string(error.message());
@@ -417,7 +421,7 @@ class Training {
     PrintJson(json);
   }
 
-  Flags flags_;  // --dtype as it was chosen
+  TrainFlags flags_;  // --dtype as it was chosen
   const std::atomic<bool>& stop_;
   Outcome& outcome_;
   TrainSetup run_;
@@ -434,8 +438,41 @@ class Training {
 
 }  // namespace
 
-absl::Status RunTrain(const Flags& asked, const std::atomic<bool>& stop, Outcome& outcome) {
-  return Training(asked, stop, outcome).Run();
+SubCommand AddTrain(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome) {
+  CLI::App* train = app.add_subcommand("train", "Trains a model under a plan, then tests it.");
+  const auto flags = std::make_shared<TrainFlags>();
+  AddSessionFlags(*train, *flags, /*dtype_may_be_auto=*/true);
+  AddOptimizerFlags(*train, flags->optimizer);
+  train->add_option("--steps", flags->steps, "steps in all (default: one epoch)")->check(CLI::Range(int64_t{1}, kMostSteps));
+  train->add_option("--epochs", flags->epochs, "epochs in all")->check(CLI::Range(int64_t{1}, kMostEpochs));
+  AddSeedFlag(*train, flags->seed, "seed of all random numbers, below 2^53");
+  CLI::Option* init = train
+                          ->add_option("--init", flags->weights.init,
+                                       "weights to begin with, a safetensors file or FILE.index.json of several")
+                          ->type_name("FILE");
+  train
+      ->add_flag("--replace-head", flags->weights.replace_head,
+                 "with --init: initialises the last layer anew, and that of auxiliary heads, for the data's classes")
+      ->needs(init);
+  train->add_option("--save", flags->save, "where to write the weights, a safetensors file")->type_name("FILE");
+  train->add_option("--save-ema", flags->save_ema, "where to write the weights with the averages of --ema in them")
+      ->type_name("FILE");
+  train->add_option("--trace", flags->trace, "where to write the timeline of the last steps, Chrome trace format")
+      ->type_name("FILE");
+  AddCheckpointFlags(*train, flags->checkpoint);
+  AddRecordFlags(*train, flags->record);
+  AddReportFlag(*train, flags->report);
+  AddJsonFlag(*train, flags->json);
+  AddConfigFlag(*train, flags->config);
+  train->footer(
+      "Examples:\n  colonnade train --model=two_column --data=digits --plan=hybrid --devices=4 --epochs=20\n"
+      "  colonnade train --model=lenet --data=fashion-mnist --epochs=3 --save=lenet.safetensors --json\n"
+      "  colonnade train --model=resnet20 --data=digits --epochs=20 --checkpoint=run1 --resume");
+  const auto run = [=, &stop, &outcome] {
+    flags->resolved = ResolvedFlags(*train);
+    return Training(*flags, stop, outcome).Run();
+  };
+  return {.app = train, .run = run, .keeps_results = true, .ignores_sigpipe = true};
 }
 
 }  // namespace colonnade::cli

@@ -1,11 +1,15 @@
 #include <malloc.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
+#include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -16,6 +20,12 @@
 
 namespace colonnade::cli {
 namespace {
+
+struct VerifyFlags : SessionFlags {
+  int64_t steps = 3;
+  std::string config;
+  bool json = false;
+};
 
 nlohmann::ordered_json ErrorsJson(const tools::VerifyErrors& e) {
   return {{"loss", e.loss}, {"gradient", e.gradient}, {"parameter", e.parameter}};
@@ -45,21 +55,21 @@ void KeepFreedPages() {
 
 // Checks that the host has room for the plan's two Programs, each on a backend of its own, and for its own copies; what the
 // single device takes comes on top.
-absl::Status CheckMemoryOfVerify(const Flags& flags, const Session& session) {
+absl::Status CheckMemoryOfVerify(const SessionFlags& flags, const Session& session) {
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
   return CheckMemory(flags, session, {&program}, /*backends=*/2,
                      {tools::HostBytesOfVerify(program), "copies of the state in double, which are compared"});
 }
 
-nlohmann::ordered_json VerifyJson(const Flags& flags, const Session& session, const tools::VerifyReport& report) {
+nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& session, const tools::VerifyReport& report) {
   return {{"ok", report.ok},
           {"model", session.graph.name},
           {"plan", session.plan.name},
           {"devices", session.plan.mesh.device_count()},
           {"steps", report.steps},
-          {"kernels", flags.kernels},
-          {"dtype", DTypeName(flags)},
+          {"kernels", flags.backend.kernels},
+          {"dtype", DTypeName(flags.backend)},
           {"tolerance", ErrorsJson(report.tolerance)},
           {"error", ErrorsJson(report.error)},
           {"max_relative_error", ErrorsJson(report.largest)},
@@ -68,29 +78,27 @@ nlohmann::ordered_json VerifyJson(const Flags& flags, const Session& session, co
           {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}};
 }
 
-}  // namespace
-
-absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
+absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
   KeepFreedPages();
   CountProgress progress("verifying:");
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, data::SplitOf::kTrain));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, data::SplitOf::kTrain));
-  const int64_t steps = flags.steps > 0 ? flags.steps : 3;
-  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, steps));
+  ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, flags.steps));
   RETURN_IF_ERROR(CheckWarmUp(rate));
   auto print = [&, printed = false](const std::string& backend) mutable {
     if (std::exchange(printed, true)) return;
-    SaySession(flags, session, backend);
+    SaySession(flags.backend, session, backend);
     Say(absl::StrFormat("data %s, %s", stream->description(), ToString(stream->moments())));
   };
-  if (DTypeOf(flags) == program::DType::kF64) {
+  if (DTypeOf(flags.backend) == program::DType::kF64) {
     print("cpu");
     RETURN_IF_ERROR(CheckMemoryOfVerify(flags, session));
   }
   // The first backend says what it is.
   const auto make_backend = [&](int devices) -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend, OpenBackend(flags, devices, flags.threads_per_device));
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                     OpenBackend(flags.backend, devices, flags.backend.threads_per_device));
     print(backend->name());
     if (devices == 1 && backend->name() == "cpu") {
       RETURN_IF_ERROR(CheckMemoryOfVerify(flags, session));
@@ -98,11 +106,11 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
     return backend;
   };
   const tools::VerifyOptions options{
-      .steps = steps,
+      .steps = flags.steps,
       .seed = flags.seed,
-      .reference = DTypeOf(flags) == program::DType::kF64,
-      .bf16 = DTypeOf(flags) == program::DType::kBF16,
-      .tf32 = flags.dtype == "tf32",
+      .reference = DTypeOf(flags.backend) == program::DType::kF64,
+      .bf16 = DTypeOf(flags.backend) == program::DType::kBF16,
+      .tf32 = flags.backend.dtype == "tf32",
       .make_backend = make_backend,
       .progress = [&](int64_t done, int64_t all) { progress.Show(done, all, " runs of a step"); },
       .learning_rate = rate,
@@ -120,6 +128,26 @@ absl::Status RunVerify(const Flags& flags, Outcome& outcome) {
   }
   PrintJson(VerifyJson(flags, session, report));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+SubCommand AddVerify(CLI::App& app, Outcome& outcome) {
+  CLI::App* verify = app.add_subcommand(
+      "verify", "Runs the same steps on one device and under a plan, and compares loss, gradients and weights.");
+  const auto flags = std::make_shared<VerifyFlags>();
+  AddSessionFlags(*verify, *flags);
+  AddOptimizerFlags(*verify, flags->optimizer);
+  verify->add_option("--steps", flags->steps, "steps to compare")
+      ->check(CLI::Range(int64_t{1}, kMostSteps))
+      ->capture_default_str();
+  AddSeedFlag(*verify, flags->seed, "seed of all random numbers, below 2^53");
+  AddJsonFlag(*verify, flags->json);
+  AddConfigFlag(*verify, flags->config);
+  verify->footer(
+      "Examples:\n  colonnade verify --model=two_column --plan=hybrid --devices=4\n"
+      "  colonnade verify --model=lenet --plan=owt --devices=2 --kernels=reference --json");
+  return {verify, [=, &outcome] { return RunVerify(*flags, outcome); }};
 }
 
 }  // namespace colonnade::cli

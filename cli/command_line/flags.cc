@@ -16,7 +16,7 @@
 namespace colonnade::cli {
 namespace {
 
-constexpr char kModelGroup[] = "Model", kMachineGroup[] = "Machine";
+constexpr char kModelGroup[] = "Model", kDataGroup[] = "Data", kMachineGroup[] = "Machine";
 constexpr double kNoLimit = 3e38;  // of what kernels compute with in f32
 constexpr double kLargestMoment = 1e6, kLeastDeviation = 1e-40;
 
@@ -78,9 +78,9 @@ void AddGpuFlags(CLI::App& app, BackendFlags& flags) {
 }
 
 void AddMeasuredBackendFlag(CLI::App& app, BackendFlags& flags) {
-  app.add_option("--backend", flags.backend, "what is measured: cpu, or cuda")
+  app.add_option("--backend", flags.name, "what is measured: cpu, or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->default_str("cpu")
+      ->capture_default_str()
       ->group(kMachineGroup);
 }
 
@@ -114,6 +114,21 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(absl::string_view text
   return in_minutes ? CheckpointInterval{.minutes = count} : CheckpointInterval{.steps = count};
 }
 
+void AddSessionFlags(CLI::App& app, SessionFlags& flags, bool dtype_may_be_auto) {
+  AddModelFlags(app, flags.network);
+  AddDataFlags(app, flags.data);
+  AddPlanFlags(app, flags.plan);
+  AddProfileFlag(app, flags.profile);
+  AddBackendFlags(app, flags.backend, dtype_may_be_auto);
+}
+
+void AddLoweringFlags(CLI::App& app, SessionFlags& flags) {
+  AddModelFlags(app, flags.network);
+  AddPlanFlags(app, flags.plan);
+  AddPredictedUpdateFlags(app, flags.optimizer);
+  AddProfileFlag(app, flags.profile);
+}
+
 void AddModelFlags(CLI::App& app, NetworkFlags& flags) {
   app.add_option("--model", flags.model,
                  "network of the zoo, or a file of one; list: names those of the zoo, with parameters and flop")
@@ -125,8 +140,7 @@ void AddModelFlags(CLI::App& app, NetworkFlags& flags) {
 
 void AddNetworkFlags(CLI::App& app, NetworkFlags& flags) {
   const std::string group = kModelGroup;
-  app.add_option("--input-size", flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
-      ->check(CLI::Range(1, kMostSide))
+  AddInputSizeFlag(app, flags.input_size, "rows and columns of an image (default: the data's, or the model's)")
       ->group(group);
   app.add_option("--channels", flags.input_channels, "channels of an image (default: the data's, or the model's)")
       ->check(CLI::Range(1, 4096))
@@ -157,38 +171,46 @@ void AddNetworkFlags(CLI::App& app, NetworkFlags& flags) {
       ->group(group);
 }
 
+CLI::Option* AddInputSizeFlag(CLI::App& app, int64_t& size, const std::string& description) {
+  return app.add_option("--input-size", size, description)->check(CLI::Range(1, kMostSide));
+}
+
+CLI::Option* AddDataFlag(CLI::App& app, DataFlags& flags, const std::string& description) {
+  return app.add_option("--data", flags.source, description)->type_name("DATA")->capture_default_str()->group(kDataGroup);
+}
+
 CLI::Option* AddAugmentFlag(CLI::App& app, DataFlags& flags, const std::string& description) {
   return app.add_option("--augment", flags.augment, description)
       ->check([](const std::string& augment) { return std::string(CheckAugment(augment).message()); })
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
 }
 
-void AddDataFlags(CLI::App& app, DataFlags& flags) {
-  const std::string group = "Data";
-  app.add_option("--data", flags.data,
-                 "digits, synthetic, or a path: IDX, CIFAR, RecordIO, tar or a folder of images (docs/data.md)")
-      ->type_name("DATA")
-      ->capture_default_str()
-      ->group(group);
-  AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(group);
-  AddAugmentFlag(app, flags,
-                 "standard: what is published for such images; none; or a list with commas: pad:N, resized[:A], "
-                 "scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N (docs/data.md)")
-      ->group(group);
-  app.add_option("--data-threads", flags.data_threads,
-                 "threads that read, decode and augment ahead of the steps (default: the number of cores)")
-      ->check(CLI::Range(1, kMostDataThreads))
-      ->group(group);
+void AddReadingFlags(CLI::App& app, DataFlags& flags) {
+  AddSwitch(app, "--shuffle", flags.shuffle, "off: samples in the order of the files")->group(kDataGroup);
   app.add_option("--prefetch", flags.prefetch, "batches in memory: the one that is read, and those filled ahead")
       ->check(CLI::Range(1, kMostPrefetched))
       ->capture_default_str()
-      ->group(group);
+      ->group(kDataGroup);
   app.add_option(
          "--jpeg-index", flags.jpeg_index,
          "MB of memory for indices of large JPEGs, with which only the part that is seen is decoded; each is made when its "
          "image is read for the second time; 0: none")
       ->check(CLI::Range(int64_t{0}, kMostIndexMegabytes))
       ->capture_default_str()
+      ->group(kDataGroup);
+}
+
+void AddDataFlags(CLI::App& app, DataFlags& flags) {
+  const std::string group = kDataGroup;
+  AddDataFlag(app, flags, "digits, synthetic, or a path: IDX, CIFAR, RecordIO, tar or a folder of images (docs/data.md)");
+  AddAugmentFlag(app, flags,
+                 "standard: what is published for such images; none; or a list with commas: pad:N, resized[:A], "
+                 "scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N (docs/data.md)");
+  AddReadingFlags(app, flags);
+  app.add_option("--data-threads", flags.threads,
+                 "threads that read, decode and augment ahead of the steps (default: the number of cores)")
+      ->check(CLI::Range(1, kMostDataThreads))
       ->group(group);
   app.add_option(
          "--bad-sample", flags.bad_sample,
@@ -240,7 +262,7 @@ void AddPlanFlags(CLI::App& app, PlanFlags& flags) {
       ->check(CLI::Range(1, program::kMostDevices))
       ->group(group);
   app.add_option(
-         "--plan", flags.plan,
+         "--plan", flags.name,
          "how the work is spread over devices: single (one device alone), data (each a part of the batch), model (each a "
          "part of every layer), hybrid (both), owt (data for convolutions, model for the layers behind them), auto (what "
          "a search finds for --machine), or a plan file (default: data; of one device single)")
@@ -280,7 +302,7 @@ void AddPlanFlags(CLI::App& app, PlanFlags& flags) {
 
 void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto) {
   const std::string group = kMachineGroup;
-  app.add_option("--backend", flags.backend, "cpu, cuda, or auto")
+  app.add_option("--backend", flags.name, "cpu, cuda, or auto")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}))
       ->capture_default_str()
       ->group(group);
@@ -343,7 +365,7 @@ void AddOptimizerFlag(CLI::App& app, const std::string& group, OptimizerFlags& f
   std::vector<std::string> optimizers;
   for (program::SgdForm form : program::kSgdForms) optimizers.emplace_back(program::Name(form));
   optimizers.insert(optimizers.end(), {"lars", "adamw"});
-  app.add_option("--optimizer", flags.optimizer,
+  app.add_option("--optimizer", flags.name,
                  "SGD with momentum: krizhevsky (the rate is in the momentum), pytorch (it is outside), or nesterov; lars; "
                  "adamw")
       ->check(CLI::IsMember(optimizers))
@@ -453,17 +475,17 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
   const std::string group = "Checkpoints";
   CLI::Option* folder =
       app.add_option(
-             "--checkpoint", flags.checkpoint,
+             "--checkpoint", flags.folder,
              "folder in which all state of the run is saved, now and then and at the end; any plan can go on from it")
           ->type_name("DIR")
           ->group(group);
-  app.add_option("--checkpoint-every", flags.checkpoint_every, "N: after every N steps; Nm: about every N minutes")
+  app.add_option("--checkpoint-every", flags.every, "N: after every N steps; Nm: about every N minutes")
       ->check(CheckpointIntervalRule())
       ->capture_default_str()
       ->needs(folder)
       ->group(group);
   app.add_option(
-         "--checkpoint-keep", flags.checkpoint_keep,
+         "--checkpoint-keep", flags.keep,
          "how many of the last are kept, beside the best: of the best test, or where nothing was tested of the lowest loss")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
@@ -485,28 +507,34 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
       ->group(group);
 }
 
-void AddDrawFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--draws", flags.draws,
+void AddDrawFlags(CLI::App& app, DrawFlags& flags) {
+  app.add_option("--draws", flags.count,
                  "how often the step is simulated again, each time with other values of what the profile is unsure of: the "
                  "interval of a prediction is that of these; 0: no interval (default: 100, or fewer where they take long)")
       ->check(CLI::Range(0, kMostDraws));
-  AddSeedFlag(app, flags, "seed of the draws");
+  AddSeedFlag(app, flags.seed, "seed of the draws");
 }
 
-void AddSeedFlag(CLI::App& app, Flags& flags, const std::string& description) {
-  app.add_option("--seed", flags.seed, description)
+void AddSeedFlag(CLI::App& app, uint64_t& seed, const std::string& description) {
+  app.add_option("--seed", seed, description)
       ->check(CLI::Range(uint64_t{0}, program::kLargestScalar))
       ->capture_default_str();
 }
 
-void AddReportFlag(CLI::App& app, Flags& flags) {
-  app.add_option("--report", flags.report, "one HTML page with plan, timeline, memory and machine")
+void AddTrainedWeightsFlag(CLI::App& app, WeightsFlags& flags) {
+  app.add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
+      ->type_name("FILE")
+      ->required();
+}
+
+void AddReportFlag(CLI::App& app, std::string& file) {
+  app.add_option("--report", file, "one HTML page with plan, timeline, memory and machine")
       ->check(FileOf("an HTML", {".pdf", ".json", ".txt", ".md", ".csv", ".png", ".jpg", ".jpeg", ".gif", ".webp"}))
       ->type_name("FILE.html");
 }
 
-void AddJsonFlag(CLI::App& app, Flags& flags) {
-  app.add_flag("--json", flags.json, "one JSON object on stdout and nothing else there");
+void AddJsonFlag(CLI::App& app, bool& json) {
+  app.add_flag("--json", json, "one JSON object on stdout and nothing else there");
 }
 
 }  // namespace colonnade::cli

@@ -33,12 +33,12 @@ struct NetworkFlags {
 };
 
 struct DataFlags {
-  std::string data = "synthetic";
+  std::string source = "synthetic";
   std::string shuffle = "on";
   std::string augment = "standard";
   int64_t pad = 0;
   std::vector<double> mean, std;
-  int data_threads = 0;      // 0: as many as there are cores
+  int threads = 0;           // 0: as many as there are cores
   int prefetch = 3;          // batches
   int64_t jpeg_index = 256;  // MB
   std::string bad_sample = "error";
@@ -47,7 +47,7 @@ struct DataFlags {
 struct PlanFlags {
   int64_t batch = 64;
   int devices = 0;  // 0: not given
-  std::string plan;
+  std::string name;
   int columns = 0;
   std::string reduction, overlap;  // empty: the plan's own
   int64_t bucket_bytes = 0;        // 0: the plan's own
@@ -57,7 +57,7 @@ struct PlanFlags {
 
 // The devices, and what they compute with.
 struct BackendFlags {
-  std::string backend = "auto";
+  std::string name = "auto";
   std::string kernels = "onednn";
   int threads_per_device = 0;
   std::string dtype = "fp32";
@@ -68,7 +68,7 @@ struct BackendFlags {
 };
 
 struct OptimizerFlags {
-  std::string optimizer = "krizhevsky";
+  std::string name = "krizhevsky";
   double lr = -1, momentum = -1, weight_decay = -1;  // below 0: the model's, or the optimiser's
   std::optional<double> trust, epsilon;
   std::vector<double> betas;  // empty: the optimiser's
@@ -80,58 +80,46 @@ struct OptimizerFlags {
   int64_t warm_up = 0, base_batch = 0;  // steps; 0: the rate is as it is given
 };
 
+// The machine of a prediction.
+struct ProfileFlags {
+  std::string machine = "local";
+  double input_rate = 0;  // images/s; 0: what the machine says
+};
+
+// Draws of what a profile is unsure of, which give the interval of a prediction.
+struct DrawFlags {
+  int count = -1;  // below 0: as many as take some seconds
+  uint64_t seed = 1;
+};
+
+// The weights to begin with, if there are any.
+struct WeightsFlags {
+  std::string init;
+  bool replace_head = false;
+};
+
+// What most sub-commands work with (cli/session/): a network, its data, and the devices that compute it under a plan.
+struct SessionFlags {
+  NetworkFlags network;
+  DataFlags data;
+  PlanFlags plan;
+  BackendFlags backend;
+  OptimizerFlags optimizer;
+  ProfileFlags profile;
+  WeightsFlags weights;
+  uint64_t seed = 1;
+};
+
 struct CheckpointFlags {
-  std::string checkpoint, checkpoint_every = "10m";
-  int checkpoint_keep = 3;
-  std::optional<std::string> resume;  // empty: from --checkpoint
+  std::string folder, every = "10m";
+  int keep = 3;
+  std::optional<std::string> resume;  // empty: from `folder`
   std::vector<std::string> allow_change;
 };
 
 // What a training writes beside weights and checkpoints, and when it is tested; empty: nothing, or never.
 struct RecordFlags {
   std::string log, tensorboard, curves, eval_every, until;
-};
-
-// The machine of a prediction, and how sure it is to be.
-struct ProfileFlags {
-  std::string machine = "local";
-  double input_rate = 0;  // images/s; 0: what the machine says
-  int draws = -1;         // below 0: as many as take some seconds
-};
-
-// All flags, by the groups in which sub-commands take them, and those of some sub-commands alone.
-struct Flags : NetworkFlags, DataFlags, PlanFlags, BackendFlags, OptimizerFlags, CheckpointFlags, RecordFlags, ProfileFlags {
-  int64_t steps = 0, epochs = 0;  // 0: not given
-  uint64_t seed = 1;
-  std::string init, save, save_ema, trace;
-  bool replace_head = false;
-  std::string report;
-  bool json = false;
-  std::string config;
-  std::vector<ResolvedFlag> resolved;  // every flag, of sub-commands whose records or reports hold them
-  // io-bench
-  std::vector<int> threads;  // empty: as many as there are cores
-  int64_t warm_up_epochs = 0;
-  std::string csv;
-  // completion, man
-  std::string shell, page;
-  // checkpoint
-  std::string action, folder;
-  bool exports_averages = false;
-  // predict
-  std::vector<std::string> images;  // files and folders
-  int64_t top = 5;
-  // program
-  std::string mode = "train";
-  bool summary = false;
-  // plan, table, calibrate
-  std::string rows;              // empty: the paper's
-  std::vector<std::string> fit;  // rows of the table
-  std::string explain;           // a layer
-  std::string save_plan, drawing, plots, out, transfers;
-  bool unfold = false;
-  bool long_run = false;
-  int64_t curve_steps = 600;
 };
 
 // The most that flags take, whichever sub-command has them; of devices that is program::kMostDevices.
@@ -167,10 +155,18 @@ int64_t SamplesPerGroup(absl::string_view batch_norm);
 // Refuses names of files that end as pictures of other formats do, since all that is drawn is SVG.
 CLI::Validator DrawnFile();
 
+// Those of what runs: network, data, plan, profile and devices.
+void AddSessionFlags(CLI::App& app, SessionFlags& flags, bool dtype_may_be_auto = false);
+// Those of what is lowered and need not run: network, plan, profile and what an update computes.
+void AddLoweringFlags(CLI::App& app, SessionFlags& flags);
 void AddModelFlags(CLI::App& app, NetworkFlags& flags);    // --model and AddNetworkFlags
 void AddNetworkFlags(CLI::App& app, NetworkFlags& flags);  // what the network is to be instead of itself
 void AddDataFlags(CLI::App& app, DataFlags& flags);
+// Those that say what is read of a data set, and how: of AddDataFlags, and of what times the input.
+CLI::Option* AddDataFlag(CLI::App& app, DataFlags& flags, const std::string& description);
 CLI::Option* AddAugmentFlag(CLI::App& app, DataFlags& flags, const std::string& description);
+void AddReadingFlags(CLI::App& app, DataFlags& flags);  // --shuffle, --prefetch and --jpeg-index
+CLI::Option* AddInputSizeFlag(CLI::App& app, int64_t& size, const std::string& description);
 void AddPlanFlags(CLI::App& app, PlanFlags& flags);
 void AddBackendFlags(CLI::App& app, BackendFlags& flags, bool dtype_may_be_auto = false);
 void AddKernelsFlag(CLI::App& app, BackendFlags& flags);
@@ -184,10 +180,11 @@ void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags);
 void AddRecordFlags(CLI::App& app, RecordFlags& flags);
 void AddProfileFlag(CLI::App& app, ProfileFlags& flags);
 void AddInputRateFlag(CLI::App& app, ProfileFlags& flags);
-void AddDrawFlags(CLI::App& app, Flags& flags);  // --draws and --seed
-void AddSeedFlag(CLI::App& app, Flags& flags, const std::string& description);
-void AddReportFlag(CLI::App& app, Flags& flags);
-void AddJsonFlag(CLI::App& app, Flags& flags);
+void AddDrawFlags(CLI::App& app, DrawFlags& flags);  // --draws and --seed
+void AddSeedFlag(CLI::App& app, uint64_t& seed, const std::string& description);
+void AddTrainedWeightsFlag(CLI::App& app, WeightsFlags& flags);  // --init of what only evaluates
+void AddReportFlag(CLI::App& app, std::string& file);
+void AddJsonFlag(CLI::App& app, bool& json);
 
 }  // namespace colonnade::cli
 

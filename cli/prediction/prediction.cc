@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -43,11 +44,11 @@ SentBytes SentBytesOf(const program::RepresentativeProgram& lowered, const layer
 
 // All times are of what stands for the Program, as those of draws and other plans are. A timeline shows all devices, though,
 // and only of a whole Program does the CPU backend say what memory it takes.
-absl::StatusOr<engine::Simulation> SimulationFor(const Flags& flags, const Prediction& p) {
+absl::StatusOr<engine::Simulation> SimulationFor(const PredictionFlags& flags, const Prediction& p) {
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(p.lowered, p.machine));
   if (flags.trace.empty() && flags.report.empty() && p.machine.cores.value == 0) return simulation;
-  ASSIGN_OR_RETURN(tools::Predicted whole,
-                   tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower, cpu::KernelsFromName(flags.kernels)));
+  ASSIGN_OR_RETURN(tools::Predicted whole, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower,
+                                                          cpu::KernelsFromName(flags.backend.kernels)));
   simulation.last_steps = std::move(whole.simulation.last_steps);
   for (size_t d = 0; d < simulation.devices.size(); ++d) {
     simulation.devices[d].peak_memory_bytes = whole.simulation.devices[d].peak_memory_bytes;
@@ -79,7 +80,7 @@ std::vector<size_t> ComparedCandidates(const Prediction& p) {
   return compared;
 }
 
-absl::Status Draw(const Flags& flags, Prediction& p) {
+absl::Status Draw(const PredictionFlags& flags, Prediction& p) {
   const tools::Refit refit = RefitOrWarn(p.machine);
   p.drawn_candidates = ComparedCandidates(p);
   std::vector<program::RepresentativeProgram> others;
@@ -90,7 +91,7 @@ absl::Status Draw(const Flags& flags, Prediction& p) {
   }
   std::vector<const program::RepresentativeProgram*> programs = {&p.lowered};
   for (const program::RepresentativeProgram& lowered : others) programs.push_back(&lowered);
-  ASSIGN_OR_RETURN(p.drawn, DrawOrWarn(flags, p.machine, programs, refit, "fitted_to"));
+  ASSIGN_OR_RETURN(p.drawn, DrawOrWarn(flags.draws, p.machine, programs, refit, "fitted_to"));
   return absl::OkStatus();
 }
 
@@ -119,6 +120,16 @@ std::string DrawsText(int draws) {
 
 }  // namespace
 
+void AddPredictionFlags(CLI::App& app, PredictionFlags& flags) {
+  AddTimedKernelsFlag(app, flags.backend);
+  AddDtypeFlag(app, flags.backend, /*may_be_auto=*/false);
+  AddInputRateFlag(app, flags.profile);
+  AddDrawFlags(app, flags.draws);
+  AddReportFlag(app, flags.report);
+  AddJsonFlag(app, flags.json);
+  AddConfigFlag(app, flags.config);
+}
+
 tools::Refit RefitOrWarn(const engine::Machine& machine) {
   absl::StatusOr<tools::Refit> refit = tools::MakeRefit(machine);
   absl::Status status = refit.status();
@@ -130,8 +141,8 @@ tools::Refit RefitOrWarn(const engine::Machine& machine) {
 
 double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 
-absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+absl::StatusOr<Prediction> LowerForPrediction(const PredictionFlags& flags) {
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
   Prediction p{.machine = std::move(machine)};
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, nullptr, program::Mode::kTrain, &p.candidates));
   p.session = std::move(session);
@@ -143,12 +154,12 @@ absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags) {
 }
 
 absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
-    const Flags& flags, const engine::Machine& profile, const std::vector<const program::RepresentativeProgram*>& programs,
-    const tools::Refit& refit, absl::string_view what) {
+    const DrawFlags& flags, const engine::Machine& profile,
+    const std::vector<const program::RepresentativeProgram*>& programs, const tools::Refit& refit, absl::string_view what) {
   CountProgress progress("draw");
   const auto show = [&progress](int done, int draws) { progress.Show(done, draws); };
   absl::StatusOr<tools::DrawnSteps> drawn =
-      tools::DrawSteps(profile, programs, refit, {.draws = std::max(flags.draws, 0), .seed = flags.seed, .progress = show});
+      tools::DrawSteps(profile, programs, refit, {.draws = std::max(flags.count, 0), .seed = flags.seed, .progress = show});
   if (absl::IsFailedPrecondition(drawn.status())) {
     Warn(absl::StrFormat("machine %s: there is no interval, since no draw can be fitted anew to %s: %s", profile.Title(),
                          what, drawn.status().message()));
@@ -159,20 +170,21 @@ absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
   return std::optional(*std::move(drawn));
 }
 
-absl::Status Predict(const Flags& flags, Prediction& p) {
+absl::Status Predict(const PredictionFlags& flags, Prediction& p) {
   const CountProgress progress("simulating");
   RETURN_IF_ERROR(FieldAsFlag(tools::CheckDevices(p.machine, p.session.plan.mesh.device_count()), "devices"));
   ASSIGN_OR_RETURN(p.simulation, SimulationFor(flags, p));
   if (!p.candidates.empty() && p.lower.dtype == program::DType::kF32) {  // the bound counts bytes of f32
-    ASSIGN_OR_RETURN(p.least_sec,
-                     tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch, std::max(flags.devices, 1)));
+    ASSIGN_OR_RETURN(p.least_sec, tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch,
+                                                        std::max(flags.plan.devices, 1)));
   }
   absl::Status fits = tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program);
   // The plans that are offered have columns of their own.
-  if (!fits.ok() && flags.columns > 0) fits = absl::Status(fits.code(), absl::StrCat(fits.message(), ", without --columns"));
+  if (!fits.ok() && flags.plan.columns > 0)
+    fits = absl::Status(fits.code(), absl::StrCat(fits.message(), ", without --columns"));
   RETURN_IF_ERROR(fits);
   RETURN_IF_ERROR(CheckFitsInFull(p));
-  return flags.draws == 0 ? absl::OkStatus() : Draw(flags, p);
+  return flags.draws.count == 0 ? absl::OkStatus() : Draw(flags, p);
 }
 
 Json IntervalJson(const Prediction& p, size_t program) {
@@ -239,12 +251,12 @@ void PrintDevices(const Prediction& p) {
   }
 }
 
-absl::Status CheckOutputs(const Flags& flags) {
+absl::Status CheckOutputs(const PredictionFlags& flags) {
   const std::vector<NamedFile> read = {
-      {"--config", flags.config}, {"--model", IfFile(flags.model)}, {"--machine", IfFile(flags.machine)}};
+      {"--config", flags.config}, {"--model", IfFile(flags.network.model)}, {"--machine", IfFile(flags.profile.machine)}};
   RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan}}, read));  // a plan may be written over what it was
   std::vector<NamedFile> others = read;
-  others.insert(others.end(), {{"--save-plan", flags.save_plan}, {"--plan", IfFile(flags.plan)}});
+  others.insert(others.end(), {{"--save-plan", flags.save_plan}, {"--plan", IfFile(flags.plan.name)}});
   RETURN_IF_ERROR(CheckWrittenFiles({{"--trace", flags.trace},
                                      {"--drawing", flags.drawing, !absl::EndsWith(flags.drawing, ".txt")},
                                      {"--report", flags.report}},
@@ -254,7 +266,7 @@ absl::Status CheckOutputs(const Flags& flags) {
   return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));
 }
 
-absl::Status WritePlanFiles(const Flags& flags, const Prediction& p) {
+absl::Status WritePlanFiles(const PredictionFlags& flags, const Prediction& p) {
   if (!flags.save_plan.empty()) {
     RETURN_IF_ERROR(engine::ReplaceFile(flags.save_plan, partition::PlanToJson(p.session.plan)));
   }
@@ -263,7 +275,7 @@ absl::Status WritePlanFiles(const Flags& flags, const Prediction& p) {
   return tools::DrawPlan(p.session.graph, p.session.plan, program, flags.drawing, {.folds_blocks = !flags.unfold});
 }
 
-absl::Status WriteTimeline(const Flags& flags, const Prediction& p) {
+absl::Status WriteTimeline(const PredictionFlags& flags, const Prediction& p) {
   if (flags.trace.empty()) return absl::OkStatus();
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(p.simulation.last_steps));
 }

@@ -25,6 +25,21 @@
 
 namespace colonnade::cli {
 
+// The flags of `plan` and `simulate`.
+struct PredictionFlags : SessionFlags {
+  DrawFlags draws;
+  std::string trace, report, config;
+  std::vector<ResolvedFlag> resolved;  // every flag, which reports hold
+  bool json = false;
+  // plan
+  std::string explain;  // a layer
+  std::string save_plan, drawing;
+  bool unfold = false;
+};
+
+// Adds those of both: the devices of a prediction, how sure it is, and where it is written.
+void AddPredictionFlags(CLI::App& app, PredictionFlags& flags);
+
 // Bytes that all devices send in a step.
 struct SentBytes {
   std::map<std::string, int64_t> by_layer;  // of the values that each layer makes or needs
@@ -52,9 +67,9 @@ struct Prediction {
 };
 
 // Returns all but the simulation: what can be said of a plan without a machine that runs it.
-absl::StatusOr<Prediction> LowerForPrediction(const Flags& flags);
+absl::StatusOr<Prediction> LowerForPrediction(const PredictionFlags& flags);
 // Simulates, and checks that the plan fits the devices' memory. With --draws also on draws of the profile.
-absl::Status Predict(const Flags& flags, Prediction& prediction);
+absl::Status Predict(const PredictionFlags& flags, Prediction& prediction);
 
 // Returns what repeats the fit that a profile states; nothing, and a warning on stderr, where that network cannot be had.
 tools::Refit RefitOrWarn(const engine::Machine& machine);
@@ -62,8 +77,8 @@ tools::Refit RefitOrWarn(const engine::Machine& machine);
 // Returns the steps of the programs on --draws of a profile, each fitted anew by `refit`; none without draws, and, with a
 // warning on stderr, where no draw can be fitted to `what`.
 absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
-    const Flags& flags, const engine::Machine& profile, const std::vector<const program::RepresentativeProgram*>& programs,
-    const tools::Refit& refit, absl::string_view what);
+    const DrawFlags& flags, const engine::Machine& profile,
+    const std::vector<const program::RepresentativeProgram*>& programs, const tools::Refit& refit, absl::string_view what);
 
 double ImagesPerSecond(const Prediction& prediction);
 double Ms(absl::Duration duration);
@@ -77,11 +92,11 @@ nlohmann::ordered_json SettingsJson(const partition::Plan& plan);
 void PrintDevices(const Prediction& prediction);
 
 // Whether all files that the flags name can be written, before anything is computed.
-absl::Status CheckOutputs(const Flags& flags);
+absl::Status CheckOutputs(const PredictionFlags& flags);
 // --save-plan and --drawing, which need no machine.
-absl::Status WritePlanFiles(const Flags& flags, const Prediction& prediction);
+absl::Status WritePlanFiles(const PredictionFlags& flags, const Prediction& prediction);
 // --trace.
-absl::Status WriteTimeline(const Flags& flags, const Prediction& prediction);
+absl::Status WriteTimeline(const PredictionFlags& flags, const Prediction& prediction);
 
 }  // namespace colonnade::cli
 

@@ -259,17 +259,17 @@ tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<t
                                         bars, MegabytesText, limit)};
 }
 
-absl::Status WriteReport(const Flags& flags, const std::string& command, const engine::Machine* profile,
-                         tools::Report report) {
+absl::Status WriteReport(const std::string& path, const std::string& command, const std::vector<ResolvedFlag>& flags,
+                         const engine::Machine* profile, tools::Report report) {
   report.subtitle = Subtitle(command);
   report.sections.push_back({.title = "Configuration",
                              .text = absl::StrFormat("As `colonnade %s --config=FILE` takes it.", command),
-                             .listing = ConfigText(flags.resolved)});
+                             .listing = ConfigText(flags)});
   report.sections.push_back(MachineSection(profile));
-  return engine::ReplaceFile(flags.report, tools::ToHtml(report));
+  return engine::ReplaceFile(path, tools::ToHtml(report));
 }
 
-absl::Status WritePredictionReport(const Flags& flags, const std::string& command, const Prediction& p,
+absl::Status WritePredictionReport(const PredictionFlags& flags, const std::string& command, const Prediction& p,
                                    std::vector<ReportSection> sections) {
   if (flags.report.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const program::Program program, partition::Lower(p.session.graph, p.session.plan, p.lower));
@@ -292,22 +292,22 @@ absl::Status WritePredictionReport(const Flags& flags, const std::string& comman
   report.sections.push_back(std::move(plan));
   report.sections.push_back(MemorySection(program, &predicted, {}));
   for (ReportSection& section : sections) report.sections.push_back(std::move(section));
-  return WriteReport(flags, command, &p.machine, std::move(report));
+  return WriteReport(flags.report, command, flags.resolved, &p.machine, std::move(report));
 }
 
-absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
+absl::Status WriteTrainReport(const TrainFlags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
                               const engine::Backend& backend, const program::Program& program, const TrainResults& results,
                               const Evaluations& evaluations) {
   if (flags.report.empty()) return absl::OkStatus();
   const int devices = session.plan.mesh.device_count();
   const absl::StatusOr<ShownPrediction> predicted = InFull(forecast, session);
   const ShownPrediction* const of_profile = predicted.ok() ? &*predicted : nullptr;
-  tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags, predicted, results)};
+  tools::Report report{.title = TitleOf(session), .headlines = TrainHeadlines(flags.plan, predicted, results)};
   if (!results.error.empty()) report.sections.push_back({.title = "Error", .text = results.error});
   if (!results.report.losses.empty()) {
     report.sections.push_back(CurvesSection(session, results, evaluations));
     const engine::Trace& last_steps = results.report.last_steps;
-    report.sections.push_back(ComparisonSection(flags, predicted, results, engine::BreakDown(last_steps, devices)));
+    report.sections.push_back(ComparisonSection(flags.plan, predicted, results, engine::BreakDown(last_steps, devices)));
     ReportSection timeline{.title = "Timeline"};
     if (last_steps.events.empty()) {
       timeline.text = kTasksNotTimed;
@@ -325,7 +325,8 @@ absl::Status WriteTrainReport(const Flags& flags, const Session& session, const 
   std::vector<int64_t> held;
   for (int d = 0; d < devices; ++d) held.push_back(backend.TakenBytes(d));
   report.sections.push_back(MemorySection(program, of_profile, held));
-  return WriteReport(flags, "train", of_profile == nullptr ? nullptr : &of_profile->machine, std::move(report));
+  return WriteReport(flags.report, "train", flags.resolved, of_profile == nullptr ? nullptr : &of_profile->machine,
+                     std::move(report));
 }
 
 }  // namespace colonnade::cli

@@ -12,6 +12,7 @@
 #include "cli/session/session.h"
 #include "cli/training/evaluations.h"
 #include "cli/training/forecast.h"
+#include "cli/training/train_flags.h"
 #include "cli/training/train_report.h"
 #include "engine/backend.h"
 #include "engine/machine.h"
@@ -34,18 +35,18 @@ tools::ReportFigure MemoryFigure(const std::string& caption, const std::vector<t
 // Shows the first devices only where there are many, and says so in its caption, which begins with `what`.
 tools::ReportFigure TimelineFigure(const std::string& what, const engine::Trace& trace, int devices);
 
-// Writes `report` of `colonnade COMMAND`, with the configuration, the versions and the machine after its sections. `profile`
-// is the one that its predictions were made with; null where it has none.
-absl::Status WriteReport(const Flags& flags, const std::string& command, const engine::Machine* profile,
-                         tools::Report report);
+// Writes `report` of `colonnade COMMAND` to `path`, with its flags, the versions and the machine after its sections.
+// `profile` is the one that its predictions were made with; null where it has none.
+absl::Status WriteReport(const std::string& path, const std::string& command, const std::vector<ResolvedFlag>& flags,
+                         const engine::Machine* profile, tools::Report report);
 
 // Writes the report of `plan` and `simulate`, if --report is given. `sections` follow the prediction.
-absl::Status WritePredictionReport(const Flags& flags, const std::string& command, const Prediction& prediction,
+absl::Status WritePredictionReport(const PredictionFlags& flags, const std::string& command, const Prediction& prediction,
                                    std::vector<tools::ReportSection> sections = {});
 
 // Writes the report of `train`, if --report is given: what was measured beside the forecast, or why there is none. `program`
 // is the Program of training.
-absl::Status WriteTrainReport(const Flags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
+absl::Status WriteTrainReport(const TrainFlags& flags, const Session& session, const absl::StatusOr<Forecast>& forecast,
                               const engine::Backend& backend, const program::Program& program, const TrainResults& results,
                               const Evaluations& evaluations);
 

@@ -59,7 +59,7 @@ std::string SpeedupBars(const Table& table) {
 
 // The paper's Figure 1 for a network that is trained here: test error against epochs, which is the same under all plans,
 // and against the time that was measured, under those plans of the table that this machine has cores for.
-absl::StatusOr<std::string> ErrorAgainstTime(const Flags& flags, const Table& table) {
+absl::StatusOr<std::string> ErrorAgainstTime(const TableFlags& flags, const Table& table) {
   const int64_t every = std::max<int64_t>(flags.curve_steps / kCurvePoints, 1), steps = flags.curve_steps / every * every;
   const int cores = cpu::UsableCores();
   std::vector<tools::LineSeries> by_epoch, by_time;
@@ -113,10 +113,10 @@ tools::ReportSection RowsSection(const Table& table) {
 
 // Appends, for each row, where the time of its step goes, what a device has in memory, and the timeline and plan of those
 // that a page has room for.
-absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools::Report& report) {
+absl::Status AppendSectionsOfRows(const Table& table, tools::Report& report) {
   std::vector<tools::StackedBar> steps, memory;
   tools::ReportSection plans{.title = "Plans"}, timelines{.title = "Timelines", .text = "Two steps, simulated."};
-  Networks networks(flags);
+  Networks networks;
   for (const TableRow& r : table.rows) {
     ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(r.program, table.machine));
     steps.push_back(BarOf(r.row.label, simulation.devices[0]));
@@ -141,13 +141,13 @@ absl::Status AppendSectionsOfRows(const Flags& flags, const Table& table, tools:
 
 }  // namespace
 
-PlotFiles PlotFilesOf(const Flags& flags) {
+PlotFiles PlotFilesOf(const TableFlags& flags) {
   if (flags.plots.empty()) return {};
   return {.speedup = flags.plots + "-speedup.svg",
           .error_against_time = flags.rows.empty() ? flags.plots + "-error-against-time.svg" : ""};
 }
 
-absl::Status WritePlots(const Flags& flags, const Table& table) {
+absl::Status WritePlots(const TableFlags& flags, const Table& table) {
   const auto [bars, curve] = PlotFilesOf(flags);
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
   if (curve.empty()) {
@@ -160,7 +160,7 @@ absl::Status WritePlots(const Flags& flags, const Table& table) {
   return absl::OkStatus();
 }
 
-absl::Status WriteTableReport(const Flags& flags, const Table& table) {
+absl::Status WriteTableReport(const TableFlags& flags, const Table& table) {
   if (flags.report.empty()) return absl::OkStatus();
   tools::Report report{.title = absl::StrFormat("%s, on %s", table.about.title, table.machine.Title())};
   const TableRow* fastest = &table.rows[0];
@@ -172,8 +172,8 @@ absl::Status WriteTableReport(const Flags& flags, const Table& table) {
                       {"its speed-up", absl::StrFormat("%.2f ×", table.SimulatedSpeedup(*fastest))},
                       {"machine", table.machine.Title()}};
   report.sections.push_back(RowsSection(table));
-  RETURN_IF_ERROR(AppendSectionsOfRows(flags, table, report));
-  return WriteReport(flags, "table", &table.machine, std::move(report));
+  RETURN_IF_ERROR(AppendSectionsOfRows(table, report));
+  return WriteReport(flags.report, "table", flags.resolved, &table.machine, std::move(report));
 }
 
 }  // namespace colonnade::cli

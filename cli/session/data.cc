@@ -28,7 +28,7 @@ constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
 void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
   const bool are_files = !set.image_shape().has_value();
-  const bool are_cifar = flags.data != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
+  const bool are_cifar = flags.source != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
   if (shifts && !are_files) {
     options.cropping = data::Cropping::kPadded;
     options.pad = 1;
@@ -47,9 +47,9 @@ struct Wanted {
   program::Shape image;
   int64_t classes = 0;
 };
-absl::StatusOr<Wanted> WantedBy(const Flags& flags) {
+absl::StatusOr<Wanted> WantedBy(const NetworkFlags& flags) {
   if (tools::IsNetworkFile(flags.model)) {
-    ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags, nullptr));
+    ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags));
     return Wanted{network.graph.nodes[0].sample_shape, network.graph.classes()};
   }
   ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
@@ -74,16 +74,16 @@ absl::string_view FileName(absl::string_view path) {
 
 }  // namespace
 
-absl::StatusOr<Samples> OpenSamples(const Flags& flags, data::SplitOf split, const data::SampleSet* train_set) {
-  ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags));
+absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split, const data::SampleSet* train_set) {
+  ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags.network));
   absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
-      data::OpenSamples(flags.data, split,
+      data::OpenSamples(flags.data.source, split,
                         {.synthetic_shape = wanted.image,
                          .synthetic_classes = wanted.classes,
                          .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
-                         .pad = flags.pad,
-                         .skip_damaged = flags.bad_sample == "skip"});
-  if (!set.ok()) return WithAdviceOnClasses(flags, wanted.classes, set.status());
+                         .pad = flags.data.pad,
+                         .skip_damaged = flags.data.bad_sample == "skip"});
+  if (!set.ok()) return WithAdviceOnClasses(flags.network, wanted.classes, set.status());
   SayNotesOf(**set);
   return Samples(*std::move(set));
 }
@@ -92,15 +92,15 @@ void SayNotesOf(const data::SampleSet& set) {
   for (const std::string& note : set.notes()) Say(absl::StrCat("note: ", set.name(), ": ", note));
 }
 
-absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags) {
+absl::StatusOr<Samples> OpenTrainingSet(const SessionFlags& flags) {
   absl::StatusOr<Samples> train = OpenSamples(flags, data::SplitOf::kTrain);
   if (!data::IsNoSplit(train.status())) return train;
   return absl::NotFoundError(absl::StrCat(train.status().message(),
                                           ", of which pixels have the mean and the deviation; --mean and --std say those"));
 }
 
-absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
-                                               data::SplitOf split, bool shifts) {
+absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const data::SampleSet& set,
+                                               const program::Shape& shape, data::SplitOf split, bool shifts) {
   data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
   const bool are_files = !set.image_shape().has_value();
   options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
@@ -121,7 +121,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::S
   return options;
 }
 
-int DataThreads(const DataFlags& flags) { return flags.data_threads > 0 ? flags.data_threads : cpu::UsableCores(); }
+int DataThreads(const DataFlags& flags) { return flags.threads > 0 ? flags.threads : cpu::UsableCores(); }
 
 int64_t JpegIndexBytes(const DataFlags& flags) { return flags.jpeg_index * 1'000'000; }
 

@@ -20,19 +20,20 @@ namespace colonnade::cli {
 using Samples = std::shared_ptr<const data::SampleSet>;
 
 // Opens the set that --data names. A test set has the classes of `train_set`, where that is given.
-absl::StatusOr<Samples> OpenSamples(const Flags& flags, data::SplitOf split, const data::SampleSet* train_set = nullptr);
+absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split,
+                                    const data::SampleSet* train_set = nullptr);
 
 // Says what is to be noted of the set that was opened.
 void SayNotesOf(const data::SampleSet& set);
 
 // Opens the training set for what a test or a prediction takes of it: mean and deviation of the pixels, names of the
 // classes. NotFound, with what to do, where --data has none.
-absl::StatusOr<Samples> OpenTrainingSet(const Flags& flags);
+absl::StatusOr<Samples> OpenTrainingSet(const SessionFlags& flags);
 
 // Returns what is done to images of `set` before they reach a network that takes them as `shape` ({C, H, W}). In training
 // --augment says it; with `shifts`, as the zoo's networks for digits have it, "standard" moves images by up to a pixel.
-absl::StatusOr<data::AugmentOptions> RecipeFor(const Flags& flags, const data::SampleSet& set, const program::Shape& shape,
-                                               data::SplitOf split, bool shifts);
+absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const data::SampleSet& set,
+                                               const program::Shape& shape, data::SplitOf split, bool shifts);
 
 // Returns the number of threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const DataFlags& flags);

@@ -58,7 +58,7 @@ absl::Status NoCuda(const absl::Status& why) {
 }  // namespace
 
 absl::Status CheckBackend(const BackendFlags& flags) {
-  return flags.backend == "cpu" ? CheckFlagsOfCpu(flags) : flags.backend == "cuda" ? FindGpus().status() : absl::OkStatus();
+  return flags.name == "cpu" ? CheckFlagsOfCpu(flags) : flags.name == "cuda" ? FindGpus().status() : absl::OkStatus();
 }
 
 absl::StatusOr<tools::Gpus> FindGpus() {
@@ -68,7 +68,7 @@ absl::StatusOr<tools::Gpus> FindGpus() {
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags& flags, int devices, int threads_per_device,
                                                              bool times_tasks) {
-  if (flags.backend != "cpu") {
+  if (flags.name != "cpu") {
     absl::StatusOr<std::unique_ptr<cuda::Calls>> calls = cuda::OpenCuda(flags.search_algorithms, devices);
     if (calls.ok()) {
       if (flags.kernels != "onednn") {
@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> OpenBackend(const BackendFlags&
     }
     const bool of_file = absl::IsInvalidArgument(calls.status()) || absl::IsDataLoss(calls.status());
     if (of_file && !flags.search_algorithms.empty()) return calls.status();
-    if (flags.backend == "cuda") return NoCuda(calls.status());
+    if (flags.name == "cuda") return NoCuda(calls.status());
     static bool said = false;
     if (!absl::IsUnavailable(calls.status()) && !std::exchange(said, true)) {
       Warn(absl::StrCat("no GPU is used, since one that is there cannot be opened: ", calls.status().message()));
@@ -108,9 +108,9 @@ tools::KernelChoice KernelsOf(const BackendFlags& flags) {
   return {.kernels = flags.kernels, .precision = flags.dtype == "auto" ? "fp32" : flags.dtype};
 }
 
-absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags) {
+absl::StatusOr<engine::Machine> OpenMachine(const ProfileFlags& flags, const BackendFlags& backend) {
   std::vector<std::string> notes;
-  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, KernelsOf(flags));
+  absl::StatusOr<engine::Machine> machine = tools::OpenMachine(flags.machine, &notes, KernelsOf(backend));
   static std::set<std::string> said;  // a command may open it twice
   for (const std::string& note : notes) {
     if (said.insert(note).second) Say(note);

@@ -31,7 +31,7 @@ std::string ProductsOnCpu(const BackendFlags& flags);
 // Returns the kernels that --kernels and --dtype choose; fp32 for a --dtype of auto.
 tools::KernelChoice KernelsOf(const BackendFlags& flags);
 // Opens the profile that --machine names, for steps of those kernels. Notes about it go to stderr.
-absl::StatusOr<engine::Machine> OpenMachine(const Flags& flags);
+absl::StatusOr<engine::Machine> OpenMachine(const ProfileFlags& flags, const BackendFlags& backend);
 // Returns --kernels for a profile of CPU devices; null for other devices, which have kernels of their own.
 nlohmann::ordered_json KernelsJson(const BackendFlags& flags, const engine::Machine& machine);
 // Returns the file that the profile was read from; null where its name says which it is.

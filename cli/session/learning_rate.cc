@@ -15,17 +15,18 @@ namespace colonnade::cli {
 using engine::LearningRatePolicy;
 using Shape = LearningRatePolicy::Shape;
 
-absl::StatusOr<LearningRatePolicy> LearningRateOf(const Flags& flags, const Session& session, int64_t steps) {
-  const std::string& text = flags.lr_policy.empty() ? session.model.lr_policy : flags.lr_policy;
+absl::StatusOr<LearningRatePolicy> LearningRateOf(const SessionFlags& flags, const Session& session, int64_t steps) {
+  const std::string& text = flags.optimizer.lr_policy.empty() ? session.model.lr_policy : flags.optimizer.lr_policy;
   std::optional<LearningRatePolicy> policy = engine::ParseLearningRatePolicy(text);
   if (!policy.has_value()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--lr-policy: expected %s, found \"%s\"", engine::kLearningRatePolicies, text));
   }
-  policy->base = flags.lr >= 0 ? flags.lr : DefaultLearningRate(flags, session);
-  if (flags.base_batch > 0) policy->base *= static_cast<double>(flags.batch) / static_cast<double>(flags.base_batch);
+  policy->base = flags.optimizer.lr >= 0 ? flags.optimizer.lr : DefaultLearningRate(flags.optimizer, session);
+  if (flags.optimizer.base_batch > 0)
+    policy->base *= static_cast<double>(flags.plan.batch) / static_cast<double>(flags.optimizer.base_batch);
   policy->steps = steps;
-  policy->warm_up = flags.warm_up;
+  policy->warm_up = flags.optimizer.warm_up;
   return *std::move(policy);
 }
 

@@ -116,22 +116,22 @@ std::string ModelsFor(const program::Shape& shape) {
 }
 
 // "; --pad=2 makes such images of them", where zeros around the data's images do.
-std::string PadFor(const DataFlags& flags, const program::Shape& expected, const program::Shape& found) {
+std::string PadFor(int64_t padded, const program::Shape& expected, const program::Shape& found) {
   const int64_t rows = expected[1] - found[1], columns = expected[2] - found[2];
-  const int64_t pad = flags.pad + rows / 2;
+  const int64_t pad = padded + rows / 2;
   if (expected[0] != found[0] || rows != columns || rows % 2 != 0 || pad < 0 || rows == 0 || pad > kMostPad) return "";
   return absl::StrFormat("; --pad=%d makes such images of them", pad);
 }
 
-std::string PadForModel(const Flags& flags, const program::Shape& found) {
-  const absl::StatusOr<const models::ModelInfo*> model = models::FindModel(flags.model);
+std::string PadForModel(const std::string& name, int64_t padded, const program::Shape& found) {
+  const absl::StatusOr<const models::ModelInfo*> model = models::FindModel(name);
   if (!model.ok()) return "";
-  return PadFor(flags, {(*model)->input_channels, (*model)->input_size, (*model)->input_size}, found);
+  return PadFor(padded, {(*model)->input_channels, (*model)->input_size, (*model)->input_size}, found);
 }
 
 }  // namespace
 
-absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::SampleSet* samples) {
+absl::StatusOr<tools::Network> OpenNetwork(const NetworkFlags& flags, const data::SampleSet* samples, int64_t pad) {
   if (tools::IsNetworkFile(flags.model)) return NetworkOfFile(flags);
   const std::optional<program::Shape> shape = samples != nullptr ? samples->image_shape() : std::nullopt;
   models::ModelOptions options = OptionsOf(flags);
@@ -147,7 +147,7 @@ absl::StatusOr<tools::Network> OpenNetwork(const Flags& flags, const data::Sampl
   const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
   const std::string advice = images_are_wrong
                                  ? absl::StrFormat(" (built for the images %s of %s)%s%s", program::ToString(*shape),
-                                                   samples->name(), ModelsFor(*shape), PadForModel(flags, *shape))
+                                                   samples->name(), ModelsFor(*shape), PadForModel(flags.model, pad, *shape))
                                  : FlagsThatShape(flags, network.status().message());
   return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
 }
@@ -170,12 +170,13 @@ std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) 
   return "";
 }
 
-absl::StatusOr<layers::LayerGraph> BuildNetwork(const Flags& flags) {
-  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, nullptr));
+absl::StatusOr<layers::LayerGraph> BuildNetwork(const NetworkFlags& flags) {
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags));
   return std::move(network.graph);
 }
 
-absl::Status CheckImages(const Flags& flags, const tools::Network& network, const data::SampleSet& samples) {
+absl::Status CheckImages(const NetworkFlags& flags, int64_t pad, const tools::Network& network,
+                         const data::SampleSet& samples) {
   const program::Shape& expected = network.graph.nodes[0].sample_shape;
   const program::Shape found = samples.image_shape().value_or(expected);
   const bool is_file = tools::IsNetworkFile(flags.model);
@@ -188,7 +189,7 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
                                                : absl::StrCat("leave out ", absl::StrJoin(given, " and "));
     return absl::FailedPreconditionError(absl::StrFormat(
         "model \"%s\" takes images %s, %s has %s; %s%s%s", flags.model, program::ToString(expected), samples.name(),
-        program::ToString(found), remedy, PadFor(flags, expected, found), given.empty() ? ModelsFor(found) : ""));
+        program::ToString(found), remedy, PadFor(pad, expected, found), given.empty() ? ModelsFor(found) : ""));
   }
   if (expected.size() != 3 || (expected[0] != 1 && expected[0] != 3 && !samples.image_shape().has_value())) {
     return absl::FailedPreconditionError(
@@ -203,7 +204,7 @@ absl::Status CheckImages(const Flags& flags, const tools::Network& network, cons
                                                        classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
 }
 
-void NoteFewerClasses(const Flags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises) {
+void NoteFewerClasses(const NetworkFlags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises) {
   if (classes >= graph.classes()) return;
   const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
   Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", graph.classes(), classes,

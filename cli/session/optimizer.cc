@@ -20,18 +20,18 @@ constexpr double kAdamWRate = 1e-3, kAdamWDecay = 1e-2;  // torch.optim.AdamW's
 
 program::Optimizer OptimizerOf(const OptimizerFlags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
-  if (flags.optimizer == "lars") {
+  if (flags.name == "lars") {
     program::Lars lars{.momentum = momentum};
     lars.trust = flags.trust.value_or(lars.trust);
     return lars;
   }
-  if (flags.optimizer == "adamw") {
+  if (flags.name == "adamw") {
     program::AdamW adam;
     adam.epsilon = flags.epsilon.value_or(adam.epsilon);
     if (!flags.betas.empty()) adam.beta1 = flags.betas[0], adam.beta2 = flags.betas[1];
     return adam;
   }
-  return program::Sgd{.momentum = momentum, .form = *program::SgdFormFromName(flags.optimizer)};
+  return program::Sgd{.momentum = momentum, .form = *program::SgdFormFromName(flags.name)};
 }
 
 bool HasParameters(const layers::LayerNode& node) { return !node.parameters.empty(); }
@@ -67,44 +67,45 @@ std::set<std::string> HeadsOf(const layers::LayerGraph& graph) {
   return heads;
 }
 
-absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph) {
+absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& graph) {
   struct FlagOfOptimizer {
     const char* name;
     bool is_given, is_used;
     const char* optimizers;
   };
-  const bool adamw = flags.optimizer == "adamw", lars = flags.optimizer == "lars";
-  const FlagOfOptimizer all[] = {{"--trust", flags.trust.has_value(), lars, "lars"},
-                                 {"--betas", !flags.betas.empty(), adamw, "adamw"},
-                                 {"--epsilon", flags.epsilon.has_value(), adamw, "adamw"},
-                                 {"--momentum", flags.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}};
+  const bool adamw = flags.optimizer.name == "adamw", lars = flags.optimizer.name == "lars";
+  const FlagOfOptimizer all[] = {
+      {"--trust", flags.optimizer.trust.has_value(), lars, "lars"},
+      {"--betas", !flags.optimizer.betas.empty(), adamw, "adamw"},
+      {"--epsilon", flags.optimizer.epsilon.has_value(), adamw, "adamw"},
+      {"--momentum", flags.optimizer.momentum >= 0, !adamw, "krizhevsky, pytorch, nesterov or lars"}};
   for (const FlagOfOptimizer& flag : all) {
     if (!flag.is_given || flag.is_used) continue;
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
-                                                         flag.name, flag.optimizers, flags.optimizer));
+                                                         flag.name, flag.optimizers, flags.optimizer.name));
   }
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {
     if (HasParameters(node)) layers.push_back(node.name);
   }
-  for (const std::string& pattern : flags.freeze) {
+  for (const std::string& pattern : flags.optimizer.freeze) {
     const bool any = absl::c_any_of(graph.nodes, [&](const layers::LayerNode& node) { return Matches(node, pattern); });
     if (any) continue;
     return absl::FailedPreconditionError(
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
                         pattern, base::DidYouMean("; ", pattern, layers)));
   }
-  for (const std::string& head : flags.replace_head ? HeadsOf(graph) : std::set<std::string>()) {
-    if (!FrozenLayers(flags, graph).contains(head)) continue;
+  for (const std::string& head : flags.weights.replace_head ? HeadsOf(graph) : std::set<std::string>()) {
+    if (!FrozenLayers(flags.optimizer, graph).contains(head)) continue;
     return absl::FailedPreconditionError(
         absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", head));
   }
-  if (layers.empty() || FrozenLayers(flags, graph).size() < layers.size()) return absl::OkStatus();
+  if (layers.empty() || FrozenLayers(flags.optimizer, graph).size() < layers.size()) return absl::OkStatus();
   return absl::FailedPreconditionError("--freeze: expected a layer that is left to train, found none");
 }
 
-partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session) {
-  const bool adamw = flags.optimizer == "adamw";
+partition::UpdateOptions UpdateOptionsOf(const OptimizerFlags& flags, const Session& session) {
+  const bool adamw = flags.name == "adamw";
   partition::UpdateOptions update{.optimizer = OptimizerOf(flags, session),
                                   .weight_decay = adamw ? kAdamWDecay : session.model.weight_decay,
                                   .decays_weights_alone = flags.decay == "weights",
@@ -118,7 +119,7 @@ partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& sess
 }
 
 double DefaultLearningRate(const OptimizerFlags& flags, const Session& session) {
-  return flags.optimizer == "adamw" ? kAdamWRate : session.model.learning_rate;
+  return flags.name == "adamw" ? kAdamWRate : session.model.learning_rate;
 }
 
 std::string NameOf(const partition::UpdateOptions& update) {
@@ -147,7 +148,7 @@ std::string Describe(const partition::UpdateOptions& update) {
 }
 
 engine::RunFields UpdateFieldsOf(const OptimizerFlags& flags, const partition::UpdateOptions& update) {
-  engine::RunFields fields = {{"optimizer", flags.optimizer}};
+  engine::RunFields fields = {{"optimizer", flags.name}};
   if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
     fields.emplace_back("betas", absl::StrCat(Digits(adam->beta1), ",", Digits(adam->beta2)));
     fields.emplace_back("epsilon", Digits(adam->epsilon));

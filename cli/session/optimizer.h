@@ -17,9 +17,9 @@ std::string HeadOf(const layers::LayerGraph& graph);
 std::set<std::string> HeadsOf(const layers::LayerGraph& graph);
 // Refuses flags of another optimiser, and what --freeze cannot mean: a pattern of no layer with parameters, patterns of all,
 // or of a head that is replaced.
-absl::Status CheckUpdate(const Flags& flags, const layers::LayerGraph& graph);
+absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& graph);
 // Where a flag is not given, the model's recipe for SGD and LARS, PyTorch's defaults for AdamW.
-partition::UpdateOptions UpdateOptionsOf(const Flags& flags, const Session& session);
+partition::UpdateOptions UpdateOptionsOf(const OptimizerFlags& flags, const Session& session);
 double DefaultLearningRate(const OptimizerFlags& flags, const Session& session);
 
 // "SGD in krizhevsky's form".

@@ -61,26 +61,26 @@ bool LooksLikeAFile(const std::string& plan) {
   return plan.find('/') != std::string::npos || plan.find('.') != std::string::npos || std::filesystem::exists(plan, error);
 }
 
-absl::StatusOr<partition::Plan> PlanFromFile(const Flags& flags, const layers::LayerGraph& graph) {
-  ASSIGN_OR_RETURN(PlanInFile file, ReadPlan(flags.plan));
+absl::StatusOr<partition::Plan> PlanFromFile(const SessionFlags& flags, const layers::LayerGraph& graph) {
+  ASSIGN_OR_RETURN(PlanInFile file, ReadPlan(flags.plan.name));
   partition::Plan& plan = file.plan;
-  RETURN_IF_ERROR(engine::WithContext(partition::ValidatePlan(plan, graph, SamplesAtOnce(flags)), flags.plan));
-  if (plan.name.empty()) plan.name = flags.plan;
+  RETURN_IF_ERROR(engine::WithContext(partition::ValidatePlan(plan, graph, SamplesAtOnce(flags)), flags.plan.name));
+  if (plan.name.empty()) plan.name = flags.plan.name;
   const int devices = plan.mesh.device_count();
   const bool may_be_fewer = file.is_of_record && plan.name == partition::kAutoPlan;  // than the search was given
-  if (flags.devices != 0 && flags.devices != devices && !(may_be_fewer && devices < flags.devices)) {
+  if (flags.plan.devices != 0 && flags.plan.devices != devices && !(may_be_fewer && devices < flags.plan.devices)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan, flags.devices));
+        absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan.name, flags.plan.devices));
   }
   return plan;
 }
 
-absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGraph& graph) {
-  const int devices = std::max(flags.devices, 1);
-  const std::string name = !flags.plan.empty() ? flags.plan : devices > 1 ? "data" : "single";
+absl::StatusOr<partition::Plan> PlanOf(const SessionFlags& flags, const layers::LayerGraph& graph) {
+  const int devices = std::max(flags.plan.devices, 1);
+  const std::string name = !flags.plan.name.empty() ? flags.plan.name : devices > 1 ? "data" : "single";
   if (partition::IsNamedPlan(name)) {
     return partition::NamedPlan(name, graph,
-                                {.devices = devices, .columns = flags.columns, .global_batch = SamplesAtOnce(flags)});
+                                {.devices = devices, .columns = flags.plan.columns, .global_batch = SamplesAtOnce(flags)});
   }
   if (LooksLikeAFile(name)) return PlanFromFile(flags, graph);
   return partition::NamedPlan(name, graph, {});  // which names there are
@@ -88,23 +88,24 @@ absl::StatusOr<partition::Plan> PlanOf(const Flags& flags, const layers::LayerGr
 
 // A plan splits a micro-batch, of which messages about the batch know nothing but its size; and what a network file says is
 // a flag for one of the zoo.
-absl::Status NoteMicroBatches(const Flags& flags, const absl::Status& status) {
-  if (status.ok() || flags.accumulate == 1) return status;
-  if (absl::StrContains(status.message(), "set samples_per_group") && !tools::IsNetworkFile(flags.model)) {
+absl::Status NoteMicroBatches(const SessionFlags& flags, const absl::Status& status) {
+  if (status.ok() || flags.optimizer.accumulate == 1) return status;
+  if (absl::StrContains(status.message(), "set samples_per_group") && !tools::IsNetworkFile(flags.network.model)) {
     return absl::Status(status.code(), absl::StrCat(status.message(), " (--batch-norm=ghost:N)"));
   }
   if (!absl::StrContains(status.message(), "global batch")) return status;
-  return absl::Status(status.code(), absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d",
-                                                     status.message(), flags.accumulate, flags.batch, SamplesAtOnce(flags)));
+  return absl::Status(status.code(),
+                      absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d", status.message(),
+                                      flags.optimizer.accumulate, flags.plan.batch, SamplesAtOnce(flags)));
 }
 
-absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session& session, program::Mode mode,
+absl::StatusOr<partition::Plan> AutomaticPlan(const SessionFlags& flags, const Session& session, program::Mode mode,
                                               std::vector<partition::Candidate>& candidates) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags));
+  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.devices, 1),
-      {.settings = PlanSettingsOf(flags), .progress = [&](int judgements, double part) {
+      machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.plan.devices, 1),
+      {.settings = PlanSettingsOf(flags.plan), .progress = [&](int judgements, double part) {
          progress.Show(static_cast<int64_t>(part * 100), 100,
                        absl::StrFormat(" of the search, %d plan%s", judgements, judgements == 1 ? "" : "s"));
        }});
@@ -115,7 +116,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
     return absl::ResourceExhaustedError(absl::StrFormat(
         "no plan fits on %d device%s of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
         "smaller --batch",
-        std::max(flags.devices, 1), flags.devices > 1 ? "s" : "", machine.Title(),
+        std::max(flags.plan.devices, 1), flags.plan.devices > 1 ? "s" : "", machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan) {
@@ -123,14 +124,14 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const Flags& flags, const Session&
         absl::StrFormat("auto chose %s, judged on machine %s: no other plan is faster by more than the simulator errs",
                         plan.name, machine.Title()));
   }
-  if (flags.dtype == "auto")
+  if (flags.backend.dtype == "auto")
     plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
   plan.name = partition::kAutoPlan;
   return plan;
 }
 
 // Where the batch does not divide into as many parts as the plan has.
-void NoteFewerParts(const Flags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
+void NoteFewerParts(const SessionFlags& flags, const layers::LayerGraph& graph, partition::Plan& plan) {
   if (!partition::MovesActivations(plan)) return;
   const auto sharding = partition::ShardGraph(graph, plan, SamplesAtOnce(flags));
   if (!sharding.ok() || sharding->transfer_parts == plan.transfer_parts) return;  // lowering says what is wrong
@@ -154,34 +155,34 @@ partition::PlanSettings PlanSettingsOf(const PlanFlags& flags) {
 
 int DeviceCount(const PlanFlags& flags) {
   const bool is_file =
-      flags.plan != partition::kAutoPlan && !partition::IsNamedPlan(flags.plan) && LooksLikeAFile(flags.plan);
+      flags.name != partition::kAutoPlan && !partition::IsNamedPlan(flags.name) && LooksLikeAFile(flags.name);
   if (flags.devices > 0 || !is_file) return std::max(flags.devices, 1);
-  const absl::StatusOr<PlanInFile> file = ReadPlan(flags.plan);
+  const absl::StatusOr<PlanInFile> file = ReadPlan(flags.name);
   return file.ok() ? file->plan.mesh.device_count() : 1;
 }
 
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples, program::Mode mode,
+absl::StatusOr<Session> OpenSession(const SessionFlags& flags, const data::SampleSet* samples, program::Mode mode,
                                     std::vector<partition::Candidate>* candidates) {
   Session session;
-  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags, samples));
-  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags, network, *samples));
+  ASSIGN_OR_RETURN(tools::Network network, OpenNetwork(flags.network, samples, flags.data.pad));
+  if (samples != nullptr) RETURN_IF_ERROR(CheckImages(flags.network, flags.data.pad, network, *samples));
   session.model = std::move(network.info);
   session.graph = mode == program::Mode::kEval ? layers::InEvaluation(std::move(network.graph)) : std::move(network.graph);
   session.pixels = tools::PixelsFromBytes(session.graph);
-  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.batch), "batch"));
+  RETURN_IF_ERROR(FieldAsFlag(partition::CheckBatchSize(session.graph, flags.plan.batch), "batch"));
   RETURN_IF_ERROR(CheckUpdate(flags, session.graph));
-  if (flags.batch % flags.accumulate != 0) {
+  if (flags.plan.batch % flags.optimizer.accumulate != 0) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--accumulate: expected a number of micro-batches that divides the batch of %d, found %d",
-                        flags.batch, flags.accumulate));
+                        flags.plan.batch, flags.optimizer.accumulate));
   }
   std::vector<partition::Candidate> judged;
-  const bool is_auto = flags.plan == partition::kAutoPlan;
-  if (is_auto && flags.columns != 0) {
+  const bool is_auto = flags.plan.name == partition::kAutoPlan;
+  if (is_auto && flags.plan.columns != 0) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--columns: expected none beside --plan=auto, which chooses them itself, found %d; name another "
                         "plan, or leave it out",
-                        flags.columns));
+                        flags.plan.columns));
   }
   absl::StatusOr<partition::Plan> plan =
       is_auto ? AutomaticPlan(flags, session, mode, candidates != nullptr ? *candidates : judged)
@@ -189,40 +190,42 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
   if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
   session.plan = *std::move(plan);
   RETURN_IF_ERROR(NoteMicroBatches(
-      flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags), mode, flags.accumulate)));
+      flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags), mode, flags.optimizer.accumulate)));
   const int64_t columns = ColumnsOf(session.plan.mesh);
-  if (flags.columns != 0 && flags.columns != columns) {
+  if (flags.plan.columns != 0 && flags.plan.columns != columns) {
     return absl::FailedPreconditionError(absl::StrFormat("--columns: expected %d, which is what plan \"%s\" has, found %d",
-                                                         columns, session.plan.name, flags.columns));
+                                                         columns, session.plan.name, flags.plan.columns));
   }
-  PlanSettingsOf(flags).ApplyTo(session.plan);
+  PlanSettingsOf(flags.plan).ApplyTo(session.plan);
   NoteFewerParts(flags, session.graph, session.plan);
-  session.threads_per_device = flags.threads_per_device > 0 ? flags.threads_per_device
-                                                            : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
+  session.threads_per_device = flags.backend.threads_per_device > 0
+                                   ? flags.backend.threads_per_device
+                                   : cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
   return session;
 }
 
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
-    const Flags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
+    const SessionFlags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
     std::function<void(int64_t position, const absl::Status& why)> on_padded) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
-  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags, *samples, shape, split, session.model.shifts_images));
+  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags.data, *samples, shape, split, session.model.shifts_images));
   ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
-                   RecipeFor(flags, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
+                   RecipeFor(flags.data, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
   const bool train = split == data::SplitOf::kTrain;
-  data::PipelineOptions options{.seed = flags.seed,
-                                .shuffle = train && flags.shuffle == "on",
-                                .once = !train,
-                                .augment = augment,
-                                .threads = DataThreads(flags),
-                                .prefetch = flags.prefetch,
-                                .jpeg_index_bytes = JpegIndexBytes(flags),
-                                .bad_sample = flags.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
-                                .moments = moments,
-                                .test_view = test_view,
-                                .border = flags.pad};
-  if (!flags.mean.empty()) options.moments.mean = flags.mean;
-  if (!flags.std.empty()) options.moments.std = flags.std;
+  data::PipelineOptions options{
+      .seed = flags.seed,
+      .shuffle = train && flags.data.shuffle == "on",
+      .once = !train,
+      .augment = augment,
+      .threads = DataThreads(flags.data),
+      .prefetch = flags.data.prefetch,
+      .jpeg_index_bytes = JpegIndexBytes(flags.data),
+      .bad_sample = flags.data.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
+      .moments = moments,
+      .test_view = test_view,
+      .border = flags.data.pad};
+  if (!flags.data.mean.empty()) options.moments.mean = flags.data.mean;
+  if (!flags.data.std.empty()) options.moments.std = flags.data.std;
   if (on_padded) {
     options.bad_sample = data::BadSample::kPad;
     options.on_padded = std::move(on_padded);
@@ -235,13 +238,13 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
 
 bool MeasuresPixels(const DataFlags& flags) { return flags.mean.empty() || flags.std.empty(); }
 
-absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train) {
-  if (!MeasuresPixels(flags)) return data::Moments();
+absl::StatusOr<data::Moments> MeasureMoments(const SessionFlags& flags, Session& session, const Samples& train) {
+  if (!MeasuresPixels(flags.data)) return data::Moments();
   ASSIGN_OR_RETURN(const std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, train, data::SplitOf::kTrain));
   return stream->moments();
 }
 
-int64_t SamplesAtOnce(const Flags& flags) { return flags.batch / flags.accumulate; }
+int64_t SamplesAtOnce(const SessionFlags& flags) { return flags.plan.batch / flags.optimizer.accumulate; }
 
 program::DType DTypeOf(const BackendFlags& flags) {
   const program::DType dtype = engine::DTypeOf(flags.dtype);
@@ -250,40 +253,40 @@ program::DType DTypeOf(const BackendFlags& flags) {
 
 std::string DTypeName(const BackendFlags& flags) { return DTypeOf(flags) == program::DType::kF64 ? "fp64" : flags.dtype; }
 
-partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode) {
+partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session& session, program::Mode mode) {
   const bool train = mode == program::Mode::kTrain;
   return {.mode = mode,
-          .global_batch = train ? flags.batch : SamplesAtOnce(flags),
-          .micro_batches = train ? flags.accumulate : 1,
-          .dtype = DTypeOf(flags),
+          .global_batch = train ? flags.plan.batch : SamplesAtOnce(flags),
+          .micro_batches = train ? flags.optimizer.accumulate : 1,
+          .dtype = DTypeOf(flags.backend),
           .pixels = session.pixels,
-          .update = UpdateOptionsOf(flags, session)};
+          .update = UpdateOptionsOf(flags.optimizer, session)};
 }
 
-absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
-                         int backends, const HostUse& beside) {
+absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
+                         absl::Span<const program::Program* const> programs, int backends, const HostUse& beside) {
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;
     for (const program::Program* program : programs) {
       partition::LowerOptions options = LowerOptionsOf(flags, session, program->mode);
-      options.global_batch = std::max<int64_t>(batch / flags.accumulate, 1) * options.micro_batches;
+      options.global_batch = std::max<int64_t>(batch / flags.optimizer.accumulate, 1) * options.micro_batches;
       ASSIGN_OR_RETURN(program::Program lowered, partition::Lower(session.graph, session.plan, options));
       smaller.push_back(std::move(lowered));
     }
     for (const program::Program& program : smaller) pointers.push_back(&program);
     return backends * tools::LeastBytesOf(pointers) + beside.bytes;
   };
-  const int64_t splits = session.plan.mesh.device_count() * flags.accumulate;  // into which a batch divides
+  const int64_t splits = session.plan.mesh.device_count() * flags.optimizer.accumulate;  // into which a batch divides
   const absl::Status fits = FieldAsFlag(
-      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes, flags.batch, splits, bytes_of),
+      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes, flags.plan.batch, splits, bytes_of),
       "batch");
   if (fits.ok() || beside.bytes == 0) return fits;
   return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),
                                                       static_cast<double>(beside.bytes) / 1e9, beside.purpose));
 }
 
-void SaySession(const Flags& flags, const Session& session, const std::string& backend) {
+void SaySession(const BackendFlags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
   const char* const plural = mesh.device_count() > 1 ? "s" : "";
   const std::string devices =

@@ -40,7 +40,7 @@ int DeviceCount(const PlanFlags& flags);
 
 // Returns the network of --model, as steps of `mode` compute it, and its plan: with --plan=auto the planner's choice for
 // such steps on --machine; `candidates`, if not null, gets all that it judged.
-absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* samples,
+absl::StatusOr<Session> OpenSession(const SessionFlags& flags, const data::SampleSet* samples,
                                     program::Mode mode = program::Mode::kTrain,
                                     std::vector<partition::Candidate>* candidates = nullptr);
 
@@ -48,19 +48,19 @@ absl::StatusOr<Session> OpenSession(const Flags& flags, const data::SampleSet* s
 // of the flags, else those given, else measured. With `on_padded` padding stands for what cannot be read (BadSample::kPad),
 // whatever --bad-sample says.
 absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
-    const Flags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments = {},
+    const SessionFlags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments = {},
     std::function<void(int64_t position, const absl::Status& why)> on_padded = {});
 
 // Whether mean and deviation of the pixels are to be measured on the training set, since a flag that says them is not given.
 bool MeasuresPixels(const DataFlags& flags);
 // Returns those of `train` where MeasuresPixels, as the session's network sees its images; else none.
-absl::StatusOr<data::Moments> MeasureMoments(const Flags& flags, Session& session, const Samples& train);
+absl::StatusOr<data::Moments> MeasureMoments(const SessionFlags& flags, Session& session, const Samples& train);
 
 // Samples that are computed at once: the batch, or one of the micro-batches of --accumulate.
-int64_t SamplesAtOnce(const Flags& flags);
+int64_t SamplesAtOnce(const SessionFlags& flags);
 program::DType DTypeOf(const BackendFlags& flags);  // of the Program
 std::string DTypeName(const BackendFlags& flags);   // "fp64" where --kernels=reference computes in it, else --dtype
-partition::LowerOptions LowerOptionsOf(const Flags& flags, const Session& session, program::Mode mode);
+partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session& session, program::Mode mode);
 // Memory of the host beside that of the devices.
 struct HostUse {
   int64_t bytes = 0;
@@ -68,13 +68,13 @@ struct HostUse {
 };
 // Returns ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends,
 // and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.
-absl::Status CheckMemory(const Flags& flags, const Session& session, absl::Span<const program::Program* const> programs,
-                         int backends = 1, const HostUse& beside = {});
+absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
+                         absl::Span<const program::Program* const> programs, int backends = 1, const HostUse& beside = {});
 // Says on stderr what is to be known of a plan; what is true of many layers, once.
 void SayNotes(const partition::Plan& plan);
 // The first lines of a command, on stderr: model, plan and what it could not split, mesh, devices of `backend`
 // (Backend::name).
-void SaySession(const Flags& flags, const Session& session, const std::string& backend);
+void SaySession(const BackendFlags& flags, const Session& session, const std::string& backend);
 
 int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none
 int64_t ReplicasOf(const partition::Mesh& mesh);  // groups of so many devices

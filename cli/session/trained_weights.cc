@@ -50,32 +50,33 @@ absl::Status CheckVariances(const std::string& file, absl::Span<const engine::Te
 
 }  // namespace
 
-absl::StatusOr<engine::MappedWeights> OpenWeights(const Flags& flags) {
-  absl::StatusOr<engine::MappedWeights> weights = engine::MapWeights(flags.init);
+absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init) {
+  absl::StatusOr<engine::MappedWeights> weights = engine::MapWeights(init);
   if (weights.ok()) return weights;
-  const std::string advice = AdviceOnFolder(flags.init);
+  const std::string advice = AdviceOnFolder(init);
   return absl::Status(weights.status().code(), absl::StrCat(weights.status().message(), advice));
 }
 
-absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded) {
-  RETURN_IF_ERROR(CheckVariances(flags.init, weights));
+absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,
+                         engine::LoadedProgram& loaded) {
+  RETURN_IF_ERROR(CheckVariances(flags.weights.init, weights));
   const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);
   if (written.ok()) return written;
-  return absl::Status(written.code(),
-                      absl::StrCat(flags.init, ": ", written.message(), AdviceOnHeads(flags, written.message())));
+  return absl::Status(written.code(), absl::StrCat(flags.weights.init, ": ", written.message(),
+                                                   AdviceOnHeads(flags.network, written.message())));
 }
 
-absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
+absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const SessionFlags& flags, const Session& session,
                                                               const program::Program& program,
                                                               const engine::MappedWeights& weights) {
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, session.plan.mesh.device_count(), session.threads_per_device));
+                   OpenBackend(flags.backend, session.plan.mesh.device_count(), session.threads_per_device));
   if (backend->name() == "cpu") {
     RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));
-  SaySession(flags, session, backend->name());
+  SaySession(flags.backend, session, backend->name());
   return executor;
 }
 

@@ -14,16 +14,18 @@
 
 namespace colonnade::cli {
 
-// Opens the weights of --init. Where that is a checkpoint, or a folder of them, the error says which file has its weights.
-absl::StatusOr<engine::MappedWeights> OpenWeights(const Flags& flags);
+// Opens the weights of --init, which `init` is. Where that is a checkpoint, or a folder of them, the error says which file
+// has its weights.
+absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init);
 
 // Writes the weights of --init; an error names that file and says what may help.
-absl::Status TakeWeights(const Flags& flags, absl::Span<const engine::TensorView> weights, engine::LoadedProgram& loaded);
+absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,
+                         engine::LoadedProgram& loaded);
 
 // Returns an executor of `program`, which must outlive it, on the devices that --backend names, with the weights of --init;
 // prints the first lines of the command. Errors: ResourceExhausted where the memory does not suffice, else those of
 // OpenBackend and TakeWeights.
-absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const Flags& flags, const Session& session,
+absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const SessionFlags& flags, const Session& session,
                                                               const program::Program& program,
                                                               const engine::MappedWeights& weights);
 

@@ -105,46 +105,49 @@ std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
       room, room == 1 ? "" : "s", static_cast<double>(bytes) / 1e6, added);
 }
 
-engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
+engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data) {
-  engine::RunFields fields = {{"model", session.graph.name},
-                              {"input", program::ToString(session.graph.nodes[0].sample_shape)},
-                              {"classes", absl::StrCat(flags.classes > 0 ? flags.classes : session.model.classes)},
-                              {"width", Digits(flags.width)},
-                              {"dropout", flags.dropout},
-                              {"batch-norm", flags.batch_norm},
-                              {"zero-init-residual", flags.zero_init_residual},
-                              {"auxiliary-heads", flags.auxiliary_heads},
-                              {"label-smoothing", Digits(flags.label_smoothing)},
-                              {"data", data},
-                              {"shuffle", flags.shuffle},
-                              {"augment", flags.augment},
-                              {"mean", Numbers(flags.mean)},
-                              {"std", Numbers(flags.std)},
-                              {"batch", absl::StrCat(flags.batch)},
-                              {"seed", absl::StrCat(flags.seed)},
-                              {"dtype", DTypeName(flags)},
-                              {"lr", Digits(rate.base)},
-                              {"lr-policy", Describe(rate)}};
-  if (flags.bad_sample != "error") fields.emplace_back("bad-sample", flags.bad_sample);
-  if (tools::IsNetworkFile(flags.model)) fields.emplace_back("network", FingerprintOf(session.graph));
-  for (auto& field : UpdateFieldsOf(flags, UpdateOptionsOf(flags, session))) fields.push_back(std::move(field));
+  engine::RunFields fields = {
+      {"model", session.graph.name},
+      {"input", program::ToString(session.graph.nodes[0].sample_shape)},
+      {"classes", absl::StrCat(flags.network.classes > 0 ? flags.network.classes : session.model.classes)},
+      {"width", Digits(flags.network.width)},
+      {"dropout", flags.network.dropout},
+      {"batch-norm", flags.network.batch_norm},
+      {"zero-init-residual", flags.network.zero_init_residual},
+      {"auxiliary-heads", flags.network.auxiliary_heads},
+      {"label-smoothing", Digits(flags.network.label_smoothing)},
+      {"data", data},
+      {"shuffle", flags.data.shuffle},
+      {"augment", flags.data.augment},
+      {"mean", Numbers(flags.data.mean)},
+      {"std", Numbers(flags.data.std)},
+      {"batch", absl::StrCat(flags.plan.batch)},
+      {"seed", absl::StrCat(flags.seed)},
+      {"dtype", DTypeName(flags.backend)},
+      {"lr", Digits(rate.base)},
+      {"lr-policy", Describe(rate)}};
+  if (flags.data.bad_sample != "error") fields.emplace_back("bad-sample", flags.data.bad_sample);
+  if (tools::IsNetworkFile(flags.network.model)) fields.emplace_back("network", FingerprintOf(session.graph));
+  for (auto& field : UpdateFieldsOf(flags.optimizer, UpdateOptionsOf(flags.optimizer, session)))
+    fields.push_back(std::move(field));
   return fields;
 }
 
-absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& flags, const Session& session,
+absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFlags& flags, const Session& session,
                                                                    FieldsFrom fields_from) {
   std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
   ASSIGN_OR_RETURN(result->run_, fields_from({}));
   result->fields_from_ = std::move(fields_from);
-  result->interval_ = ParseCheckpointInterval(flags.checkpoint_every).value_or(CheckpointInterval{});
-  RETURN_IF_ERROR(CheckAllowed(flags.allow_change, result->run_));
-  if (flags.checkpoint.empty()) {
-    if (flags.resume != "") return result;
+  result->interval_ = ParseCheckpointInterval(flags.checkpoint.every).value_or(CheckpointInterval{});
+  RETURN_IF_ERROR(CheckAllowed(flags.checkpoint.allow_change, result->run_));
+  if (flags.checkpoint.folder.empty()) {
+    if (flags.checkpoint.resume != "") return result;
     return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
   }
-  ASSIGN_OR_RETURN(result->folder_, engine::CheckpointFolder::Open(flags.checkpoint, {.keep = flags.checkpoint_keep}));
-  if (!result->folder_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(flags.checkpoint)));
+  ASSIGN_OR_RETURN(result->folder_,
+                   engine::CheckpointFolder::Open(flags.checkpoint.folder, {.keep = flags.checkpoint.keep}));
+  if (!result->folder_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(flags.checkpoint.folder)));
   result->saver_ = std::make_unique<engine::CheckpointSaver>(*result->folder_);
   RETURN_IF_ERROR(result->CheckFolder());
   return result;
@@ -152,8 +155,8 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const Flags& 
 
 // Checkpoints of two runs in one folder would be taken for those of one.
 absl::Status Checkpointing::CheckFolder() const {
-  if (flags_.resume.has_value()) {
-    const std::string& from = *flags_.resume;
+  if (flags_.checkpoint.resume.has_value()) {
+    const std::string& from = *flags_.checkpoint.resume;
     const bool own = from.empty() || IsSameFolder(from, folder_->path()) || IsSameFolder(from + "/..", folder_->path());
     if (own) return absl::OkStatus();
   }
@@ -162,7 +165,8 @@ absl::Status Checkpointing::CheckFolder() const {
   return absl::FailedPreconditionError(absl::StrFormat(
       "--checkpoint: expected a folder without checkpoints, found that of step %d in %s; %s to go on from it, "
       "or name another folder",
-      steps.back(), folder_->path(), flags_.resume.has_value() ? "leave the folder of --resume out" : "add --resume"));
+      steps.back(), folder_->path(),
+      flags_.checkpoint.resume.has_value() ? "leave the folder of --resume out" : "add --resume"));
 }
 
 absl::Status Checkpointing::MakeRoom(const program::Program& program) {
@@ -195,7 +199,7 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     // Flags that shape a network of the zoo say nothing of one in a file, whose layers are compared.
     if (one_is_a_file && absl::c_linear_search(kFlagsOfTheZoo, field)) continue;
     fields.push_back(field);
-    const bool is_allowed = absl::c_linear_search(flags_.allow_change, field);
+    const bool is_allowed = absl::c_linear_search(flags_.checkpoint.allow_change, field);
     // What a file calls its network says nothing of its layers, and another name may be of the same ones.
     const bool is_name = field == "model" && (is_allowed || before.contains("network") || now.contains("network"));
     const bool changes_state = !is_name && ChangesState(field, was, current);
@@ -277,8 +281,8 @@ absl::Status Checkpointing::CheckNothingLater(int64_t step) const {
 
 absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram& loaded) {
   last_save_ = base::SteadyNow();
-  if (flags_.resume.has_value()) {
-    const std::string from = flags_.resume->empty() ? folder_->path() : *flags_.resume;
+  if (flags_.checkpoint.resume.has_value()) {
+    const std::string from = flags_.checkpoint.resume->empty() ? folder_->path() : *flags_.checkpoint.resume;
     std::error_code ignored;
     const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
     if (is_one) {
@@ -372,7 +376,7 @@ absl::StatusOr<engine::StateCopy*> Checkpointing::BeginCopy() {
 
 void Checkpointing::Save(int64_t step) {
   engine::Manifest manifest{
-      .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.batch},
+      .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.plan.batch},
       .run = run_,
       .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
                               session_.plan.mesh.device_count() == 1 ? "" : "s")};

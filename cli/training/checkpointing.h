@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/session/session.h"
+#include "cli/training/train_flags.h"
 #include "engine/checkpoint.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/checkpoint_saver.h"
@@ -21,7 +22,7 @@ namespace colonnade::cli {
 
 // Returns the fields that decide how a run goes: the flags of network, data and optimiser as they are after defaults, in the
 // words of the flags.
-engine::RunFields RunFieldsOf(const Flags& flags, const Session& session, const engine::LearningRatePolicy& rate,
+engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data);
 
 // Returns a warning where a disk with `free` bytes cannot hold the `added` checkpoints of `bytes` that may exist before
@@ -36,7 +37,7 @@ class Checkpointing {
 
   // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
   // loaded. Without any of the flags the result does nothing.
-  static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const Flags& flags, const Session& session,
+  static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const TrainFlags& flags, const Session& session,
                                                              FieldsFrom fields_from);
 
   // Returns where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is.
@@ -72,7 +73,7 @@ class Checkpointing {
   nlohmann::ordered_json Json(const std::optional<absl::Duration>& held_up) const;
 
  private:
-  Checkpointing(const Flags& flags, const Session& session) : flags_(flags), session_(session) {}
+  Checkpointing(const TrainFlags& flags, const Session& session) : flags_(flags), session_(session) {}
   absl::Status CheckFolder() const;
   absl::Status CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const;
   absl::StatusOr<engine::RunPosition> ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
@@ -83,7 +84,7 @@ class Checkpointing {
   // Note, and a warning of what is no reason to end a training.
   void Tell(const std::optional<engine::SavedCheckpoint>& saved);
 
-  const Flags& flags_;
+  const TrainFlags& flags_;
   const Session& session_;
   CheckpointInterval interval_;
   FieldsFrom fields_from_;

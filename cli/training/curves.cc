@@ -89,7 +89,7 @@ std::string DrawCurves(const std::string& title, const RunCurves& curves) {
   return tools::Stacked(charts);
 }
 
-absl::Status WriteCurves(const Flags& flags, const std::string& title) {
+absl::Status WriteCurves(const RecordFlags& flags, const std::string& title) {
   if (flags.curves.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::string log, engine::ReadFile(LogPathOf(flags), kLargestLog));
   return engine::ReplaceFile(flags.curves, DrawCurves(title, CurvesOf(log)));

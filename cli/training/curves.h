@@ -32,7 +32,7 @@ Curve Thinned(const Curve& curve, size_t buckets);
 std::string DrawCurves(const std::string& title, const RunCurves& curves);
 
 // Draws --curves, if it is asked for, from the log of the run.
-absl::Status WriteCurves(const Flags& flags, const std::string& title);
+absl::Status WriteCurves(const RecordFlags& flags, const std::string& title);
 
 }  // namespace colonnade::cli
 

@@ -70,8 +70,8 @@ absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engin
   return engine::Evaluate(executor, samples, {.stop = &stop, .on_batch = show});
 }
 
-Evaluations::Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
-                         const std::atomic<bool>& stop, RunLog& log)
+Evaluations::Evaluations(const RecordFlags& flags, const RunCourse& course, engine::Executor& executor,
+                         engine::DataSource* test, const std::atomic<bool>& stop, RunLog& log)
     : interval_(ParseEvaluationInterval(flags.eval_every)),
       target_(ParseTarget(flags.until)),
       course_(course),

@@ -40,7 +40,7 @@ class Evaluations {
  public:
   // All arguments but `flags` must outlive it. Without a `test` set there are no tests. REQUIRES: --eval-every and --until
   // passed their validators.
-  Evaluations(const Flags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
+  Evaluations(const RecordFlags& flags, const RunCourse& course, engine::Executor& executor, engine::DataSource* test,
               const std::atomic<bool>& stop, RunLog& log);
 
   bool IsDue(int64_t steps_done) const;

@@ -34,17 +34,17 @@ absl::Status None(const std::string& why) {
 }
 
 // Whether --machine is a profile of the devices that train.
-absl::Status CheckProfile(const Flags& flags, const Session& session, const std::string& backend) {
-  const tools::KernelChoice choice = KernelsOf(flags);
+absl::Status CheckProfile(const SessionFlags& flags, const Session& session, const std::string& backend) {
+  const tools::KernelChoice choice = KernelsOf(flags.backend);
   if (backend == "cpu" && choice.kernels == "reference") return None("no profile is of --kernels=reference");
   std::error_code ignored;
-  if (flags.machine == "local") {
+  if (flags.profile.machine == "local") {
     if (backend != "cpu") return None("`colonnade calibrate --backend=cuda --out=FILE` and --machine=FILE give them");
     if (!std::filesystem::exists(tools::LocalMachinePath(choice), ignored)) {
       return None(absl::StrCat("`", tools::CalibrationOf(choice), "` measures this machine and gives them"));
     }
-  } else if (!std::filesystem::exists(flags.machine, ignored)) {
-    return None(absl::StrFormat("--machine=%s is another machine than this one", flags.machine));
+  } else if (!std::filesystem::exists(flags.profile.machine, ignored)) {
+    return None(absl::StrFormat("--machine=%s is another machine than this one", flags.profile.machine));
   }
   if (backend != "cpu") return absl::OkStatus();
   const int threads = cpu::DefaultThreadsPerDevice(session.plan.mesh.device_count());
@@ -54,17 +54,19 @@ absl::Status CheckProfile(const Flags& flags, const Session& session, const std:
 
 }  // namespace
 
-absl::Status CheckMachine(const Flags& flags) {
+absl::Status CheckMachine(const ProfileFlags& flags, const BackendFlags& backend) {
   if (flags.machine == "local") return absl::OkStatus();
-  const absl::Status opened = tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)).status();
+  const absl::Status opened = tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(backend)).status();
   if (!absl::IsFailedPrecondition(opened)) return opened;
   return absl::FailedPreconditionError(absl::StrCat("--machine: ", opened.message()));
 }
 
-absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend) {
+absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& session, const std::string& backend) {
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
-  ASSIGN_OR_RETURN(engine::Machine machine, tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(flags)));
-  if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags)); !warning.empty()) return None(warning);
+  ASSIGN_OR_RETURN(engine::Machine machine,
+                   tools::OpenMachine(flags.profile.machine, /*notes=*/nullptr, KernelsOf(flags.backend)));
+  if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags.backend)); !warning.empty())
+    return None(warning);
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());
   if (!enough.ok()) {
     return None(
@@ -74,7 +76,7 @@ absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session
   }
   Forecast forecast{.machine = std::move(machine),
                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),
-                    .settings = PlanSettingsOf(flags)};
+                    .settings = PlanSettingsOf(flags.plan)};
   ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered,
                    tools::LowerRepresentativesOn(forecast.machine, session.graph, session.plan, forecast.lower));
   ASSIGN_OR_RETURN(const engine::Simulation simulation, engine::Simulate(lowered, forecast.machine, {.memory = false}));

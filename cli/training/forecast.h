@@ -29,11 +29,11 @@ struct Forecast {
 };
 
 // Returns what is wrong with a --machine that was named: an unknown one, or a file that is missing or no profile.
-absl::Status CheckMachine(const Flags& flags);
+absl::Status CheckMachine(const ProfileFlags& flags, const BackendFlags& backend);
 
 // Makes the forecast of the session on --machine, which must be a profile of the devices of `backend`: the calibrated one of
 // this machine, or a file. FailedPrecondition says in one sentence why there is none and what gives it.
-absl::StatusOr<Forecast> MakeForecast(const Flags& flags, const Session& session, const std::string& backend);
+absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& session, const std::string& backend);
 
 // Searches for the best plan on the profile's devices, in a thread that gets only what time others leave.
 class PlanSearch {

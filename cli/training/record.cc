@@ -34,9 +34,9 @@ void AddPlan(const Session& session, Json& values) {
   values["transfer-parts"] = plan.transfer_parts;
 }
 
-void AddOptimizer(const Flags& flags, const Session& session, Json& values) {
-  const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
-  values["lr"] = DefaultLearningRate(flags, session);
+void AddOptimizer(const TrainFlags& flags, const Session& session, Json& values) {
+  const partition::UpdateOptions update = UpdateOptionsOf(flags.optimizer, session);
+  values["lr"] = DefaultLearningRate(flags.optimizer, session);
   values["lr-policy"] = session.model.lr_policy;
   values["weight-decay"] = update.weight_decay;
   if (const auto* adam = std::get_if<program::AdamW>(&update.optimizer)) {
@@ -51,19 +51,19 @@ void AddOptimizer(const Flags& flags, const Session& session, Json& values) {
 }
 
 // What flags come to that have no default of their own.
-Json ChosenValues(const Flags& flags, const Session& session, const RunFacts& facts) {
+Json ChosenValues(const TrainFlags& flags, const Session& session, const RunFacts& facts) {
   Json values;
   AddNetwork(session, values);
   AddPlan(session, values);
   AddOptimizer(flags, session, values);
-  values["data-threads"] = DataThreads(flags);
+  values["data-threads"] = DataThreads(flags.data);
   values["backend"] = facts.backend;
   if (facts.backend == "cpu") values["threads-per-device"] = session.threads_per_device;
   if (flags.steps == 0) values["epochs"] = std::max<int64_t>(flags.epochs, 1);
   return values;
 }
 
-Json FlagsJson(const Flags& flags, const Session& session, const RunFacts& facts) {
+Json FlagsJson(const TrainFlags& flags, const Session& session, const RunFacts& facts) {
   const Json chosen = ChosenValues(flags, session, facts);
   Json json;
   for (const ResolvedFlag& flag : FlagsThatRepeat(flags, session)) {
@@ -92,7 +92,7 @@ Json MachineJson(const BackendFlags& flags, const RunFacts& facts) {
 
 }  // namespace
 
-std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& session) {
+std::vector<ResolvedFlag> FlagsThatRepeat(const TrainFlags& flags, const Session& session) {
   std::vector<ResolvedFlag> repeat = flags.resolved;
   for (ResolvedFlag& flag : repeat) {
     if (flag.name == "plan" && session.plan.name == partition::kAutoPlan) flag.values = {partition::kAutoPlan};
@@ -100,12 +100,12 @@ std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& ses
   return repeat;
 }
 
-Json RecordJson(const Flags& flags, const Session& session, const RunFacts& facts) {
+Json RecordJson(const TrainFlags& flags, const Session& session, const RunFacts& facts) {
   const BuildFacts& build = ThisBuild();
   return {{"version", build.version},
           {"commit", build.commit.empty() ? Json() : Json(build.commit)},
-          {"machine", MachineJson(flags, facts)},
-          {"data", flags.data},
+          {"machine", MachineJson(flags.backend, facts)},
+          {"data", flags.data.source},
           {"data_identity", facts.data_identity},
           {"data_moments", {{"mean", facts.moments.mean}, {"std", facts.moments.std}}},
           {"seed", flags.seed},

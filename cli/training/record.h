@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/session/session.h"
+#include "cli/training/train_flags.h"
 #include "data/moments.h"
 #include "nlohmann/json.hpp"
 
@@ -21,12 +22,12 @@ struct RunFacts {
 
 // Returns the flags of a run as they were parsed. A plan that was found is `auto` though it may come from the record of the
 // run that found it, which need not stay where it is.
-std::vector<ResolvedFlag> FlagsThatRepeat(const Flags& flags, const Session& session);
+std::vector<ResolvedFlag> FlagsThatRepeat(const TrainFlags& flags, const Session& session);
 
 // Returns {"version", "commit", "machine", "data", "data_identity", "seed", "flags", "plan_file"}. --config takes the
 // object; what has no value in "flags" is null, and plan_file is what --plan takes as a file: --config takes a plan from
 // there that was found, or that was in a file.
-nlohmann::ordered_json RecordJson(const Flags& flags, const Session& session, const RunFacts& facts);
+nlohmann::ordered_json RecordJson(const TrainFlags& flags, const Session& session, const RunFacts& facts);
 
 }  // namespace colonnade::cli
 

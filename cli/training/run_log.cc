@@ -89,7 +89,7 @@ std::string BeginningOf(const std::string& path) {
 
 }  // namespace
 
-Json HeadJson(const Flags& flags, const Session& session, const std::string& backend, const engine::RunFields& fields,
+Json HeadJson(const TrainFlags& flags, const Session& session, const std::string& backend, const engine::RunFields& fields,
               const RunCourse& course) {
   Json run = Json::object();
   for (const auto& [field, value] : fields) run[field] = value;
@@ -142,11 +142,11 @@ absl::Status CheckEventFolder(const RecordFlags& flags) {
   return engine::CheckWritable(absl::StrCat(flags.tensorboard, "/events"));
 }
 
-absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const Flags& flags, const RunCourse& course, const Json& head) {
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const TrainFlags& flags, const RunCourse& course, const Json& head) {
   std::unique_ptr<RunLog> log(new RunLog(course));
-  const std::string path = LogPathOf(flags);
-  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.allow_change));
-  if (!flags.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.tensorboard));
+  const std::string path = LogPathOf(flags.record);
+  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.checkpoint.allow_change));
+  if (!flags.record.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.record.tensorboard));
   return log;
 }
 

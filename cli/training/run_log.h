@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "base/steady_now.h"
 #include "cli/session/session.h"
+#include "cli/training/train_flags.h"
 #include "engine/checkpoint.h"
 #include "engine/io/append_file.h"
 #include "engine/io/event_file.h"
@@ -55,7 +56,7 @@ struct EvaluationRecord {
 };
 
 // Returns the objects of the log; figures that are not finite are null.
-nlohmann::ordered_json HeadJson(const Flags& flags, const Session& session, const std::string& backend,
+nlohmann::ordered_json HeadJson(const TrainFlags& flags, const Session& session, const std::string& backend,
                                 const engine::RunFields& fields, const RunCourse& course);
 nlohmann::ordered_json StepJson(const StepRecord& record);
 nlohmann::ordered_json EvaluationJson(const EvaluationRecord& record);
@@ -80,7 +81,7 @@ absl::Status CheckEventFolder(const RecordFlags& flags);
 class RunLog {
  public:
   // With none of the flags the result writes nothing. Time counts from here.
-  static absl::StatusOr<std::unique_ptr<RunLog>> Open(const Flags& flags, const RunCourse& course,
+  static absl::StatusOr<std::unique_ptr<RunLog>> Open(const TrainFlags& flags, const RunCourse& course,
                                                       const nlohmann::ordered_json& head);
 
   void AddStep(const engine::TrainProgress& progress);

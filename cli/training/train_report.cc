@@ -100,26 +100,27 @@ std::string BreakdownText(const std::vector<engine::Breakdown>& devices) {
   return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
 }
 
-void SayFirstLinesOf(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+void SayFirstLinesOf(const TrainFlags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course) {
   if (!flags.config.empty()) {
     const std::string text = absl::StrFormat("# %s and the command line\n%s", flags.config, ConfigText(flags.resolved));
     std::fputs(PrintableLines(text).c_str(), stderr);
   }
-  SaySession(flags, session, backend);
-  const partition::UpdateOptions update = UpdateOptionsOf(flags, session);
+  SaySession(flags.backend, session, backend);
+  const partition::UpdateOptions update = UpdateOptionsOf(flags.optimizer, session);
   Say(absl::StrCat("data ", data));
   Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %s", NameOf(update), course.learning_rate.base,
-                      Describe(course.learning_rate), Describe(update), flags.batch, CourseText(course)));
-  if (course.samples < flags.batch) {
+                      Describe(course.learning_rate), Describe(update), flags.plan.batch, CourseText(course)));
+  if (course.samples < flags.plan.batch) {
     Say(absl::StrFormat("note: the data set has %d images, fewer than a batch: some come twice in it", course.samples));
   }
-  if (flags.base_batch > 0) {
-    Say(absl::StrFormat("lr is that of a batch of %d, times %d / %d", flags.base_batch, flags.batch, flags.base_batch));
+  if (flags.optimizer.base_batch > 0) {
+    Say(absl::StrFormat("lr is that of a batch of %d, times %d / %d", flags.optimizer.base_batch, flags.plan.batch,
+                        flags.optimizer.base_batch));
   }
 }
 
-Json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend, const TrainResults& results,
+Json ReportJson(const TrainFlags& flags, const Session& session, const engine::Backend& backend, const TrainResults& results,
                 const Evaluations& evaluations, const Json& checkpoints) {
   const engine::TrainReport& report = results.report;
   const int devices = session.plan.mesh.device_count();
@@ -131,15 +132,15 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"mesh", MeshJson(session.plan.mesh)},
       {"devices", devices},
       {"backend", backend.name()},
-      {"dtype", DTypeName(flags)},
-      {"global_batch", flags.batch},
+      {"dtype", DTypeName(flags.backend)},
+      {"global_batch", flags.plan.batch},
       {"stopped", results.stopped},
       {"error", results.error.empty() ? Json() : Json(results.error)},
       {"steps", report.losses.size()},
       {"first_step", results.start.step},
       {"losses", report.losses},
       {"steps_skipped", report.skipped_steps},
-      {"images_per_s", results.images_per_s(flags.batch)},
+      {"images_per_s", results.images_per_s(flags.plan.batch)},
       {"step_ms",
        {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
       {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
@@ -152,8 +153,9 @@ Json ReportJson(const Flags& flags, const Session& session, const engine::Backen
       {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
 }
 
-void PrintReport(const Flags& flags, const Session& session, const TrainResults& results, const Evaluations& evaluations) {
-  PrintSteps(flags, session, results);
+void PrintReport(const TrainFlags& flags, const Session& session, const TrainResults& results,
+                 const Evaluations& evaluations) {
+  PrintSteps(flags.plan, session, results);
   const auto print = [](const char* what, const engine::EvalReport& test) {
     if (test.count == 0) return;
     std::printf("%s: %s\n", what, Describe(test).c_str());

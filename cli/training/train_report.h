@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "cli/session/session.h"
 #include "cli/training/evaluations.h"
+#include "cli/training/train_flags.h"
 #include "engine/backend.h"
 #include "engine/checkpoint.h"
 #include "engine/trace.h"
@@ -44,12 +45,13 @@ inline constexpr char kTasksNotTimed[] = "where the time of a step went is not k
 std::string BreakdownText(const std::vector<engine::Breakdown>& devices);
 
 // On stderr: flags of a file, session, data and how it is trained.
-void SayFirstLinesOf(const Flags& flags, const Session& session, const std::string& backend, const std::string& data,
+void SayFirstLinesOf(const TrainFlags& flags, const Session& session, const std::string& backend, const std::string& data,
                      const RunCourse& course);
-nlohmann::ordered_json ReportJson(const Flags& flags, const Session& session, const engine::Backend& backend,
+nlohmann::ordered_json ReportJson(const TrainFlags& flags, const Session& session, const engine::Backend& backend,
                                   const TrainResults& results, const Evaluations& evaluations,
                                   const nlohmann::ordered_json& checkpoints);
-void PrintReport(const Flags& flags, const Session& session, const TrainResults& results, const Evaluations& evaluations);
+void PrintReport(const TrainFlags& flags, const Session& session, const TrainResults& results,
+                 const Evaluations& evaluations);
 
 }  // namespace colonnade::cli
 

@@ -25,10 +25,11 @@ namespace colonnade::cli {
 namespace {
 
 // The test set beside a training set; null, with a note, where there is none and no test is asked for.
-absl::StatusOr<Samples> OpenTestSamples(const Flags& flags, const data::SampleSet& train) {
+absl::StatusOr<Samples> OpenTestSamples(const TrainFlags& flags, const data::SampleSet& train) {
   absl::StatusOr<Samples> test = OpenSamples(flags, data::SplitOf::kTest, &train);
   if (!data::IsNoSplit(test.status())) return test;
-  for (const auto& [flag, value] : {std::pair("--eval-every", flags.eval_every), std::pair("--until", flags.until)}) {
+  for (const auto& [flag, value] :
+       {std::pair("--eval-every", flags.record.eval_every), std::pair("--until", flags.record.until)}) {
     if (!value.empty()) return absl::Status(test.status().code(), absl::StrCat(flag, ": ", test.status().message()));
   }
   Say(absl::StrCat("note: no test at the end: ", test.status().message()));
@@ -58,7 +59,7 @@ absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std:
 
 }  // namespace
 
-absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
+absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
   Streams streams;
   ASSIGN_OR_RETURN(streams.train_samples, OpenSamples(flags, data::SplitOf::kTrain));
   const data::SampleSet& set = *streams.train_samples;
@@ -76,7 +77,7 @@ absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session) {
   ASSIGN_OR_RETURN(streams.train, OpenStream(flags, session, streams.train_samples, data::SplitOf::kTrain));
   // Files are known by their names alone; pixels that are others have other moments.
   const bool are_files = !set.image_shape().has_value();
-  if (are_files && MeasuresPixels(flags)) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
+  if (are_files && MeasuresPixels(flags.data)) absl::StrAppend(&streams.identity, ", ", ToString(streams.train->moments()));
   if (test != nullptr) {
     ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, data::SplitOf::kTest, streams.train->moments()));
   }
@@ -104,25 +105,25 @@ void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {
       layers[0], others));
 }
 
-absl::Status InitializeFrom(const Flags& flags, TrainSetup& run) {
-  if (flags.init.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags));
+absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {
+  if (flags.weights.init.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
   engine::StateCopy initial;
-  if (flags.replace_head) {
+  if (flags.weights.replace_head) {
     RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
   }
   const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded());
   const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
     return absl::StrContains(taken.message(), absl::StrCat("\"", name, "\""));
   });
-  if (is_of_head && !flags.replace_head) {
+  if (is_of_head && !flags.weights.replace_head) {
     return absl::Status(taken.code(), absl::StrCat(taken.message(), "; --replace-head begins with a new last layer"));
   }
   RETURN_IF_ERROR(taken);
   return engine::StartAverages(run.train->loaded());
 }
 
-absl::Status Prepare(const Flags& flags, TrainSetup& run) {
+absl::Status Prepare(const TrainFlags& flags, TrainSetup& run) {
   auto lower = [&](program::Mode mode, program::Program& program, bool reads_averages = false) -> absl::Status {
     partition::LowerOptions options = LowerOptionsOf(flags, run.session, mode);
     options.reads_averages = reads_averages;
@@ -135,22 +136,22 @@ absl::Status Prepare(const Flags& flags, TrainSetup& run) {
   };
   RETURN_IF_ERROR(lower(program::Mode::kTrain, run.train_program));
   RETURN_IF_ERROR(lower(program::Mode::kEval, run.eval_program));
-  if (flags.ema > 0) RETURN_IF_ERROR(lower(program::Mode::kEval, run.average_program, /*reads_averages=*/true));
+  if (flags.optimizer.ema > 0) RETURN_IF_ERROR(lower(program::Mode::kEval, run.average_program, /*reads_averages=*/true));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                   OpenBackend(flags, run.session.plan.mesh.device_count(), run.session.threads_per_device,
+                   OpenBackend(flags.backend, run.session.plan.mesh.device_count(), run.session.threads_per_device,
                                /*times_tasks=*/!flags.trace.empty()));
   run.backend = std::move(backend);
   if (run.backend->name() == "cpu") {
     std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
-    if (flags.ema > 0) programs.push_back(&run.average_program);
+    if (flags.optimizer.ema > 0) programs.push_back(&run.average_program);
     HostUse copies;
-    if (!flags.checkpoint.empty())
+    if (!flags.checkpoint.folder.empty())
       copies = {engine::StateBytes(run.train_program), "the copy of the state for --checkpoint"};
     RETURN_IF_ERROR(CheckMemory(flags, run.session, programs, /*backends=*/1, copies));
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));
-  if (flags.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
+  if (flags.optimizer.ema > 0) RETURN_IF_ERROR(load(run.average_program, run.average));
   return engine::InitializeParameters(run.train->loaded(), flags.seed);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "cli/session/data.h"
 #include "cli/session/session.h"
+#include "cli/training/train_flags.h"
 #include "data/pipeline.h"
 #include "engine/backend.h"
 #include "engine/executor.h"
@@ -27,7 +28,7 @@ struct Streams {
 };
 
 // Opens the data and sets `session` to the network and plan for it.
-absl::StatusOr<Streams> OpenStreams(const Flags& flags, Session& session);
+absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session);
 // Prints which samples of both sets were left out.
 void SayAllSkipped(const Streams& streams);
 
@@ -40,11 +41,11 @@ struct TrainSetup {
 };
 
 // Makes all but the session, with new parameters.
-absl::Status Prepare(const Flags& flags, TrainSetup& run);
+absl::Status Prepare(const TrainFlags& flags, TrainSetup& run);
 // Warns where a batch normalisation has one value of each channel to normalise, which makes a constant of it.
 void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch);
 // Applies --init and --replace-head, if they are given.
-absl::Status InitializeFrom(const Flags& flags, TrainSetup& run);
+absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run);
 
 }  // namespace colonnade::cli
 

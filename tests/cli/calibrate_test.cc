@@ -29,8 +29,8 @@ using ::testing::Not;
 using Json = nlohmann::json;
 
 TEST(RunInput, ReadsSoManyEpochsOrForSoLong) {
-  Flags flags;
-  flags.data = "digits";
+  InputFlags flags;
+  flags.data.source = "digits";
   const Samples digits = *OpenInput(flags);
   int64_t seen = 0;
   const auto count = [&](const data::Batch& batch) {

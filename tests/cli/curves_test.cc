@@ -88,7 +88,7 @@ TEST(DrawCurves, HasAChartOfTestsWhereThereWereAny) {
 
 TEST(LogPathOf, LiesBesideCurvesUnlessItIsNamed) {
   const auto path = [](const char* log, const char* curves) {
-    Flags flags;
+    RecordFlags flags;
     flags.log = log;
     flags.curves = curves;
     return LogPathOf(flags);

@@ -23,12 +23,12 @@ using Json = nlohmann::json;
 
 // A device is told to be slow by what it takes for the compute that is predicted for it.
 TEST(MakeForecast, HasTheComputeOfEachDevice) {
-  Flags flags;
-  flags.model = "two_column";
-  flags.plan = "data";
-  flags.devices = 2;
-  flags.batch = 32;
-  flags.machine = absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json");
+  SessionFlags flags;
+  flags.network.model = "two_column";
+  flags.plan.name = "data";
+  flags.plan.devices = 2;
+  flags.plan.batch = 32;
+  flags.profile.machine = absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json");
   const absl::StatusOr<Session> session = OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   const absl::StatusOr<Forecast> forecast = MakeForecast(flags, *session, "cpu");

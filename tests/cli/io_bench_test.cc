@@ -44,8 +44,8 @@ TEST_F(Command, IoBenchReadsEachSampleOnce) {
 
 // As in training, the next epoch has another order, and batches go on where epochs end.
 TEST(RunInput, HasTheEpochsOfATraining) {
-  Flags flags;
-  flags.data = "digits";
+  InputFlags flags;
+  flags.data.source = "digits";
   flags.batch = 500;  // three of them are more than the 1437 samples
   const Samples digits = *OpenInput(flags);
   std::vector<int32_t> labels;

@@ -51,7 +51,7 @@ class ReportFile : public Command {
 };
 
 TEST_F(ReportFile, ALayerCalledScriptIsText) {
-  Flags flags;
+  PredictionFlags flags;
   flags.report = In("r.html");
   flags.resolved = {{.name = "model", .values = {kHostile}}};
   ASSERT_TRUE(WritePredictionReport(flags, "simulate", HostilePrediction()).ok());

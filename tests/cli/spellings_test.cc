@@ -34,18 +34,14 @@ class Spellings : public ::testing::Test {
  protected:
   Spellings() {
     CLI::App* train = app_.add_subcommand("train");
-    AddModelFlags(*train, flags_);
-    AddDataFlags(*train, flags_);
-    AddPlanFlags(*train, flags_);
-    AddProfileFlag(*train, flags_);
-    AddBackendFlags(*train, flags_);
-    AddOptimizerFlags(*train, flags_);
-    AddCheckpointFlags(*train, flags_);
-    train->add_option("--epochs", flags_.epochs);
+    AddSessionFlags(*train, flags_);
+    AddOptimizerFlags(*train, flags_.optimizer);
+    AddCheckpointFlags(*train, checkpoint_);
+    train->add_option("--epochs", epochs_);
     app_.add_subcommand("eval");
     CLI::App* bench = app_.add_subcommand("io-bench");
-    bench->add_option("--threads", flags_.threads);
-    bench->add_option("--warm-up-epochs", flags_.warm_up_epochs);
+    bench->add_option("--threads", threads_);
+    bench->add_option("--warm-up-epochs", epochs_);
   }
   absl::StatusOr<OurWords> Read(const std::string& line) const { return InOurWords(absl::StrSplit(line, ' '), app_); }
   std::string Words(const std::string& line) const {
@@ -56,7 +52,10 @@ class Spellings : public ::testing::Test {
     return std::string(absl::StripPrefix(Words(absl::StrCat("train ", words)), "train "));
   }
 
-  Flags flags_;
+  SessionFlags flags_;
+  CheckpointFlags checkpoint_;
+  int64_t epochs_ = 0;
+  int threads_ = 0;
   CLI::App app_{"test"};
 };
 

@@ -118,7 +118,9 @@ TEST_P(Cudnn, EveryConvolutionOfTheZooHasAnEngine) {
                                                                 {"alexnet", "single", 1},
                                                                 {"alexnet", "model", 2}}) {
       SCOPED_TRACE(dtype + " " + model + " " + plan);
-      const cli::Flags flags{{.model = model}, {}, {.batch = 256, .devices = devices, .plan = plan}, {.dtype = dtype}};
+      const cli::SessionFlags flags{.network = {.model = model},
+                                    .plan = {.batch = 256, .devices = devices, .name = plan},
+                                    .backend = {.dtype = dtype}};
       const auto session = cli::OpenSession(flags, nullptr);
       ASSERT_TRUE(session.ok()) << session.status();
       const auto lowered =

@@ -129,10 +129,9 @@ class GpuZoo : public testing::TestWithParam<ZooCase> {
 
 void GpuZoo::Verify(const cuda::CudaOptions& options) const {
   const ZooCase& zoo = GetParam();
-  const cli::Flags flags{{.model = zoo.model, .width = zoo.width},
-                         {},
-                         {.batch = 16, .devices = zoo.devices, .plan = zoo.plan},
-                         {.dtype = zoo.dtype}};
+  const cli::SessionFlags flags{.network = {.model = zoo.model, .width = zoo.width},
+                                .plan = {.batch = 16, .devices = zoo.devices, .name = zoo.plan},
+                                .backend = {.dtype = zoo.dtype}};
   auto session = cli::OpenSession(flags, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto samples = cli::OpenSamples(flags, data::SplitOf::kTrain);
