@@ -64,6 +64,7 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
 // What is no error but may not be what was meant.
 void SayNotes(const SessionFlags& flags, const Test& test) {
   NoteFewerClasses(flags.network, test.session.graph, test.samples->classes(), /*advises=*/false);
+  if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
                       flags.plan.batch, test.samples->size()));

@@ -333,13 +333,14 @@ class Training {
       Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %d steps, whose rate stays below --lr", warm_up,
                           course_.steps));
     }
-    if (!checkpointing_->resumed()) return;
-    if (!flags_.weights.init.empty()) {
-      Say("note: --init is not read: the run goes on with the weights of its checkpoint");
-    }
+    const bool is_noise = flags_.data.source == kSyntheticData;
+    if (is_noise) Say(kNoteOnNoise);
     const bool trains = course_.start.step < course_.steps;
-    if (trains && !checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
-      Say("note: without --checkpoint or --save nothing of what is trained here is kept");
+    if (trains && !is_noise && !checkpointing_->saves() && flags_.save.empty() && flags_.save_ema.empty()) {
+      Say("note: without --save or --checkpoint nothing of what is trained here is kept");
+    }
+    if (checkpointing_->resumed() && !flags_.weights.init.empty()) {
+      Say("note: --init is not read: the run goes on with the weights of its checkpoint");
     }
   }
 

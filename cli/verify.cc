@@ -79,6 +79,11 @@ nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& sess
 }
 
 absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
+  if (DeviceCount(flags.plan) == 1) {
+    return absl::FailedPreconditionError(
+        "--devices: expected 2 or more, since a plan is compared with one device, found 1; --plan says how they share the "
+        "work");
+  }
   KeepFreedPages();
   CountProgress progress("verifying:");
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, data::SplitOf::kTrain));
@@ -115,9 +120,7 @@ absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
       .progress = [&](int64_t done, int64_t all) { progress.Show(done, all, " runs of a step"); },
       .learning_rate = rate,
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
-  if (session.plan.mesh.device_count() == 1) {
-    Warn("the plan has one device, so nothing is split; --devices and --plan say more");
-  }
+  if (session.plan.mesh.device_count() == 1) Warn("the plan that was found has one device, so that nothing is split");
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   WipeOut();
   for (const std::string& note : report.notes) Warn(note);

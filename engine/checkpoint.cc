@@ -232,6 +232,17 @@ absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read) 
   return VerifiedCheckpoint::Open(folder, on_read).status();
 }
 
+absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view bytes) {
+  const std::filesystem::path file(path);
+  const absl::StatusOr<Manifest> manifest = ReadManifest(file.has_parent_path() ? file.parent_path().string() : ".");
+  if (!manifest.ok()) return absl::OkStatus();  // there is none, or it is another program's
+  for (const CheckpointFile& stated : manifest->files) {
+    std::vector<TensorView> tensors;
+    if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr, tensors), path);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& folder, const OnRead& on_read) {
   VerifiedCheckpoint opened;
   opened.folder_ = folder;

@@ -7,7 +7,7 @@ set -euo pipefail
 command=$1
 texts() {
   local model plan devices mode dtype text
-  for model in two_column lenet alexnet2012 alexnet; do
+  for model in two_column lenet alexnet2012 alexnet resnet20 googlenet_bn resnext50_32x4d; do
     for plan in single data model hybrid owt; do
       for devices in 1 2 4 8; do
         [ "$plan" = single ] && [ "$devices" != 1 ] && continue

@@ -318,9 +318,10 @@ bool IsNetworkFile(const std::string& model) {
 
 absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::ModelOptions& options) {
   if (!IsNetworkFile(model)) {
-    ASSIGN_OR_RETURN(const models::ModelInfo* info, models::FindModel(model));
+    const absl::StatusOr<const models::ModelInfo*> info = models::FindModel(model);
+    if (!info.ok()) return absl::Status(info.status().code(), absl::StrCat(info.status().message(), ", or a network file"));
     ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(model, options));
-    return Network{*info, std::move(graph)};
+    return Network{**info, std::move(graph)};
   }
   ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(model, kLargestFile));
   absl::StatusOr<Network> network = NetworkFromJson(text);

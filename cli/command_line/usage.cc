@@ -46,6 +46,19 @@ std::vector<std::string> NamesOfCommands(const CLI::App& app) {
   return names;
 }
 
+// What to do about a flag that `command` does not have and other sub-commands have; empty if none has it.
+std::string WhoHasIt(const std::string& flag, const CLI::App& command, const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* other : SubCommandsOf(app)) {
+    if (other->get_option_no_throw(flag) != nullptr) names.push_back(absl::StrJoin(WordsOfCommand(*other), " "));
+  }
+  if (names.empty()) return "";
+  const bool takes_images = flag == "--data" && command.get_option_no_throw("--input-size") != nullptr;
+  return absl::StrFormat("; %s has none, %s %s%s", absl::StrJoin(WordsOfCommand(command), " "), absl::StrJoin(names, ", "),
+                         names.size() == 1 ? "has" : "have",
+                         takes_images ? "; --input-size, --channels and --classes say what images are like" : "");
+}
+
 // Returns what is missing in `colonnade bench …`, where none of its sub-commands was named.
 std::string MissingOfGroup(const CLI::App& group, const std::vector<std::string>& words) {
   const std::vector<std::string> commands = NamesOfCommands(group);
@@ -186,7 +199,8 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
     return std::find(commands.begin(), commands.end(), word) != commands.end();
   };
   const bool flag_first = !words.empty() && absl::StartsWith(words[0], "-");
-  if (!words.empty() && !flag_first && !is_command(words[0])) {
+  if (words.empty()) return absl::StrFormat("expected a sub-command, one of %s, found none", absl::StrJoin(commands, ", "));
+  if (!flag_first && !is_command(words[0])) {
     return UnknownCommand(words[0], commands);
   }
   if (meant != nullptr && !SubCommandsOf(*meant).empty()) return MissingOfGroup(*meant, words);
@@ -212,6 +226,7 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
       continue;
     const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
+    if (meant != nullptr) return absl::StrCat(message, WhoHasIt(word, *meant, app));
   }
   return message;
 }

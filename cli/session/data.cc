@@ -28,7 +28,7 @@ constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
 void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
   const bool are_files = !set.image_shape().has_value();
-  const bool are_cifar = flags.source != "synthetic" && set.image_shape() == program::Shape{3, 32, 32};
+  const bool are_cifar = flags.source != kSyntheticData && set.image_shape() == program::Shape{3, 32, 32};
   if (shifts && !are_files) {
     options.cropping = data::Cropping::kPadded;
     options.pad = 1;

@@ -23,6 +23,11 @@ using Samples = std::shared_ptr<const data::SampleSet>;
 absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split,
                                     const data::SampleSet* train_set = nullptr);
 
+// The --data that is no data, and what a test of it is worth.
+inline constexpr char kSyntheticData[] = "synthetic";
+inline constexpr char kNoteOnNoise[] =
+    "note: synthetic images are noise, so that accuracies mean nothing; --data=digits or a path reads images";
+
 // Says what is to be noted of the set that was opened.
 void SayNotesOf(const data::SampleSet& set);
 

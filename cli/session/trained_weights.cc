@@ -52,7 +52,10 @@ absl::Status CheckVariances(const std::string& file, absl::Span<const engine::Te
 
 absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init) {
   absl::StatusOr<engine::MappedWeights> weights = engine::MapWeights(init);
-  if (weights.ok()) return weights;
+  if (weights.ok()) {
+    if (weights->files.size() == 1) RETURN_IF_ERROR(engine::VerifyFileOfCheckpoint(init, weights->files[0].bytes()));
+    return weights;
+  }
   const std::string advice = AdviceOnFolder(init);
   return absl::Status(weights.status().code(), absl::StrCat(weights.status().message(), advice));
 }

@@ -299,6 +299,11 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   ExpectError(absl::StrCat("checkpoint export ", Run1()), 2, {"--out"});
   ExpectError(absl::StrCat("checkpoint export --averages ", Run1(), " --out=", In("e")), 2,
               {"--averages", "found none in", "leave --averages out"});
+  std::string weights = *engine::ReadFile(At(3) + "/weights.safetensors", int64_t{1} << 20);
+  weights.back() ^= 1;
+  ASSERT_TRUE(engine::ReplaceFile(At(3) + "/weights.safetensors", weights).ok());
+  ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", At(3), "/weights.safetensors"), 65,
+              {At(3) + "/weights.safetensors: tensor", "expected XXH3"});
 }
 
 // What --save-ema writes is what a checkpoint of the last step has, whoever averaged on the way, and is what was tested.

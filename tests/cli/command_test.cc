@@ -59,10 +59,14 @@ TEST_F(Command, VerifyAgreesAndSaysHowClosely) {
   }
 }
 
-TEST_F(Command, VerifySaysWhereAPlanSplitsNothing) {
+TEST_F(Command, VerifyWantsAPlanOfSeveralDevices) {
   const std::string verify = "verify --model=two_column --data=digits --width=0.25 --steps=1 ";
-  EXPECT_THAT(Run(verify).err, HasSubstr("the plan has one device, so nothing is split"));
-  EXPECT_THAT(Run(verify + "--plan=data --devices=2").err, Not(HasSubstr("nothing is split")));
+  for (const char* plan : {"", "--plan=single", "--plan=hybrid --devices=1"}) {
+    const Result one = Run(verify + plan);
+    EXPECT_EQ(one.code, 2) << plan;
+    EXPECT_THAT(one.err, HasSubstr("--devices: expected 2 or more, since a plan is compared with one device, found 1"));
+  }
+  EXPECT_EQ(Run(verify + "--plan=data --devices=2").code, 0);
 }
 
 TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
@@ -119,8 +123,7 @@ TEST_F(Command, WhatMayNotBeMeantIsNoted) {
 }
 
 TEST_F(Command, HelpEndsWithTwoExamples) {
-  for (const char* sub :
-       {"train", "eval", "verify", "program", "plan", "simulate", "table", "calibrate", "models", "info"}) {
+  for (const std::string& sub : AllCommands()) {
     const Result r = Run(absl::StrCat(sub, " --help"));
     EXPECT_EQ(r.code, 0) << sub;
     const std::set<std::string> flags = FlagsOfHelp(r.out);
@@ -207,7 +210,7 @@ TEST_F(Command, TwoRunsGiveEqualBits) {
 TEST_F(Command, ImagesThatZerosWouldMakeLargeEnoughNameThePadding) {
   ExpectError("train --model=two_column --data=digits --input-size=12", 2,
               {"takes images [1,12,12]", "has [1,8,8]", "; --pad=2 makes such images of them"});
-  ExpectError("verify --model=two_column --data=digits --input-size=12 --pad=5", 2,
+  ExpectError("verify --model=two_column --devices=2 --data=digits --input-size=12 --pad=5", 2,
               {"digits train padded by 5 has [1,18,18]", "; --pad=2 makes such images of them"});
   for (const char* other : {"--input-size=11", "--input-size=12 --channels=3", "--input-size=6"}) {
     const Result r = Run(absl::StrCat("train --model=two_column --data=digits ", other));
@@ -357,6 +360,27 @@ TEST_F(Command, AMistypedSubCommandIs2BesideHelpToo) {
                             "bench --help step", "--batch 64 train --help", "--version"}) {
     EXPECT_EQ(Run(words).code, 0) << words;
   }
+}
+
+TEST_F(Command, AFlagOfOtherSubCommandsNamesThem) {
+  ExpectError("simulate --model=lenet --resume", 2, {"unknown flag --resume; simulate has none, train has; --help"});
+  ExpectError("plan --model=resnet20 --data=digits", 2,
+              {"unknown flag --data=digits; plan has none, train, eval, predict, verify, calibrate, io-bench have; "
+               "--input-size, --channels and --classes say what images are like; --help"});
+  ExpectError("", 2, {"expected a sub-command, one of train, eval,", "found none; --help"});
+  ExpectError("plan --model=lenett", 2, {"unknown model \"lenett\", did you mean \"lenet\"", ", or a network file"});
+}
+
+// Random images test as random guesses do, and what is not kept is gone.
+TEST_F(Command, NotesSayWhatIsNoiseAndWhatIsNotKept) {
+  const std::string noise = "synthetic images are noise, so that accuracies mean nothing", gone = "is trained here is kept";
+  const std::string train = "train --model=two_column --width=0.25 --steps=1 ", save = "--save=" + In("w");
+  EXPECT_THAT(Run(train).err, AllOf(HasSubstr(noise), Not(HasSubstr(gone))));
+  EXPECT_THAT(Run(train + "--data=digits").err, AllOf(Not(HasSubstr(noise)), HasSubstr(gone)));
+  EXPECT_THAT(Run(train + "--data=digits " + save).err, Not(HasSubstr(gone)));
+  const std::string eval = "eval --model=two_column --width=0.25 --init=" + In("w");
+  EXPECT_THAT(Run(eval).err, HasSubstr(noise));
+  EXPECT_THAT(Run(eval + " --data=digits").err, Not(HasSubstr(noise)));
 }
 
 TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {

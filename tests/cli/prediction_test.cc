@@ -265,7 +265,8 @@ TEST_F(Command, TheBatchThatWouldFitDividesOverMicroBatchesToo) {
 // What cannot be counted is refused for what it is, wherever a plan and a batch meet; one sample fewer does not fit.
 TEST_F(Command, ABatchThatCannotBeCountedIsRefusedByItsFlag) {
   const int64_t largest = partition::LargestBatch(*models::BuildModel("alexnet2012", {}));
-  for (const char* command : {"train", "verify", "program", "plan --plan=auto", "plan", "simulate", "bench step"}) {
+  for (const char* command :
+       {"train", "verify --devices=2", "program", "plan --plan=auto", "plan", "simulate", "bench step"}) {
     ExpectError(absl::StrCat(command, " --model=alexnet2012 --batch=", largest + 1), 2,
                 {absl::StrCat("--batch: expected at most ", largest, " ("), absl::StrCat("found ", largest + 1),
                  "use a smaller batch"});

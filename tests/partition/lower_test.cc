@@ -79,8 +79,8 @@ TEST(Lower, OneDeviceMovesNothingAndWaitsOnlyForItsInputs) {
                                  "store of finite for check_finite of bucket0"));
 }
 
-TEST(Lower, EveryModelUnderEveryNamedPlanIsVerifiedAndRoundTrips) {
-  for (const char* name : {"lenet", "two_column", "alexnet2012", "alexnet"}) {
+TEST(Lower, NetworksUnderEveryNamedPlanAreVerifiedAndRoundTrip) {
+  for (const char* name : {"lenet", "two_column", "alexnet2012", "alexnet", "resnet20", "googlenet_bn", "resnext50_32x4d"}) {
     const layers::LayerGraph graph = Model(name);
     for (const char* plan_name : {"data", "model", "hybrid", "owt"}) {
       for (int devices : {2, 4}) {
