@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every relative link of a Markdown file names a file that exists, and where it has an anchor, a heading of that page.
+# Every relative link of a Markdown file, also one by reference (`[x]: path`), names a file that exists, and where it has an anchor, a heading of that
+# page. docs/README.md lists every page of docs/.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +26,11 @@ while IFS= read -r page; do
       echo "$page: link to $link, of which page no heading has that anchor"
       wrong=1
     fi
-  done < <(grep -oE '\]\([^)]+\)' "$page" | sed -E 's/^\]\(([^)]+)\)$/\1/')
+  done < <(grep -oE '\]\([^)]+\)' "$page" | sed -E 's/^\]\(([^)]+)\)$/\1/'; sed -nE 's/^ {0,3}\[[^]]+\]: +<?([^ >]+).*/\1/p' "$page")
 done < <(find . -name '*.md' -not -path './build*')
-[ $wrong -eq 0 ] && echo "every link leads somewhere"
+for page in docs/*.md; do
+  name=${page##*/}
+  [ "$name" = README.md ] || grep -qF "]($name)" docs/README.md || { echo "docs/README.md does not list $name"; wrong=1; }
+done
+[ $wrong -eq 0 ] && echo "every link leads somewhere, and docs/README.md lists every page"
 exit $wrong

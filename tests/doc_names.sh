@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every test that a list of what was seen to fail names is there, and so is every source file that a comment or a page names.
+# Every test that a list of what was seen to fail names is there, and so is every source file that a comment or a page names. Of a test that was not
+# broken the lists say so in one phrase, "not broken by hand".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 found=$(mktemp)
@@ -49,7 +50,13 @@ files_that_are_missing() {
       } }'
 }
 
-missing=$(tests_that_are_missing && files_that_are_missing) || exit 1
+phrases_of_another_form() {
+  grep -nE 'not (yet )?(been )?(seen to fail|broken)|: not \|' tests/seen_to_fail.md tests/*/seen_to_fail.md | grep -v 'not broken by hand' |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: expected "not broken by hand", found another phrase for it/'
+  return 0
+}
+
+missing=$(tests_that_are_missing && files_that_are_missing && phrases_of_another_form) || exit 1
 [ -z "$missing" ] && echo "every test and file that is named is there" && exit 0
 echo "$missing"
 exit 1

@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.." || exit 1
 wrong=0
 prepares='Prepare(Exchange|Collective)?\((const program::[A-Za-z]+|absl::Span)'
 stems=$(grep -lE "$prepares" cpu/ops/*.h cuda/ops/*.h | sed -E 's|.*/(.*)\.h|\1|' | sort -u)
+count=$(wc -w <<<"$stems")
+[ "$count" -ge 11 ] || { echo "expected at least 11 file stems that prepare ops in cpu/ops and cuda/ops, found $count"; wrong=1; }
 for stem in $stems; do
   ops() { grep -ohE "$prepares" "$1/ops/$stem.h" | sort -u; }
   for folder in cpu cuda; do
