@@ -43,7 +43,7 @@ cat <<'TEXT'
 
 ## Plan
 
-What the planner chooses for four of those GPUs, and what it costs.
+What the planner chooses for four of those GPUs, and what it costs. [which_plan.md](which_plan.md#what-plan-prints) says what each column holds.
 TEXT
 show plan --model=alexnet2012 --batch=256 --devices=4 --plan=auto --machine=titan-2013
 cat <<'TEXT'
