@@ -54,65 +54,78 @@ class TextIterator {
   const char** furthest_;
 };
 
-// A parser callback that notes a key which its object has already, of which the library would keep the last, and nesting
-// deeper than `deepest`, each with its place.
+// A handler of a JSON library's events that builds nothing: it ends at what is no JSON, and at what the library would let
+// pass: a key that its object has already, of which it would keep the last, and nesting deeper than `deepest`.
 template <class Json>
 class JsonGuard {
  public:
-  // `place` says where the parser is.
-  JsonGuard(int deepest, std::function<std::string()> place, std::string& fault)
-      : deepest_(deepest), place_(std::move(place)), fault_(&fault) {}
+  // `place` says where the parser is; `text` is what it reads.
+  JsonGuard(absl::string_view text, int deepest, std::function<std::string()> place)
+      : text_(text), deepest_(deepest), place_(std::move(place)) {}
 
-  bool operator()(int depth, typename Json::parse_event_t event, Json& parsed) {
-    using Event = typename Json::parse_event_t;
-    if (depth > deepest_) {
-      Note(absl::StrFormat("lists or objects nested deeper than %d", deepest_));
-      return false;
+  // OK, or InvalidArgument as ParseJson's.
+  const absl::Status& status() const { return status_; }
+
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(typename Json::number_integer_t) { return true; }
+  bool number_unsigned(typename Json::number_unsigned_t) { return true; }
+  bool number_float(typename Json::number_float_t, const typename Json::string_t&) { return true; }
+  bool string(typename Json::string_t&) { return true; }
+  bool binary(typename Json::binary_t&) { return true; }
+  bool start_object(size_t) { return Open(); }
+  bool start_array(size_t) { return Open(); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(typename Json::string_t& name) {
+    return keys_.back().insert(name).second || Refuse(absl::StrFormat("key \"%s\" twice in one object", name));
+  }
+  bool parse_error(size_t byte, const std::string&, const typename Json::exception& error) {
+    constexpr size_t kLongestReason = 120;
+    const std::string what = error.what();
+    const size_t reason = what.find(" - ");
+    const bool is_number_too_large = dynamic_cast<const typename Json::parse_error*>(&error) == nullptr;
+    if (is_number_too_large) {
+      return Fail("expected JSON; %s: %s", place_(), what.substr(std::min(what.size(), what.find("] ") + 2)));
     }
-    if (event == Event::object_start) keys_.emplace_back();
-    if (event == Event::object_end) keys_.pop_back();
-    if (event == Event::key && !keys_.back().insert(parsed.template get<std::string>()).second) {
-      Note(absl::StrFormat("key \"%s\" twice in one object", parsed.template get<std::string>()));
-    }
-    return true;
+    return Fail("expected JSON; %s: %s", LineAndColumn(text_, byte > 0 ? byte - 1 : 0),
+                reason == std::string::npos ? "not JSON" : what.substr(reason + 3, kLongestReason));
   }
 
  private:
-  void Note(const std::string& fault) {
-    if (fault_->empty()) *fault_ = absl::StrFormat("%s at %s", fault, place_());
+  bool Open() {
+    keys_.emplace_back();
+    return std::ssize(keys_) <= deepest_ || Refuse(absl::StrFormat("lists or objects nested deeper than %d", deepest_));
+  }
+  bool Close() {
+    keys_.pop_back();
+    return true;
+  }
+  bool Refuse(const std::string& fault) { return Fail("expected plain JSON, found %s at %s", fault, place_()); }
+  bool Fail(const absl::FormatSpec<std::string, std::string>& format, const std::string& a, const std::string& b) {
+    status_ = absl::InvalidArgumentError(absl::StrFormat(format, a, b));
+    return false;
   }
 
+  absl::string_view text_;
   int deepest_;
   std::function<std::string()> place_;
-  std::string* fault_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  absl::Status status_;
+  std::vector<std::set<std::string>> keys_;  // of the lists and objects that are open; a list has none
 };
 
 // InvalidArgument: "expected JSON; line 3, column 1: unexpected '}'; …", or "expected plain JSON, found key "a" twice in one
 // object at line 3, column 9". The column is that of the last byte that was read.
+//
+// The text is read twice, first by the guard. The library's callback would do in one reading, but looks through all of a
+// list behind each of its elements that is a list or an object.
 template <class Json>
 absl::StatusOr<Json> ParseJson(absl::string_view text, int deepest) {
-  constexpr size_t kLongestReason = 120;
-  std::string fault;
   const char* furthest = text.data();
-  const auto place = [&] { return LineAndColumn(text, std::max<size_t>(furthest - text.data(), 1) - 1); };
   const TextIterator begin(text.data(), furthest), end(text.data() + text.size(), furthest);
-  try {
-    Json json = Json::parse(begin, end, JsonGuard<Json>(deepest, place, fault));
-    if (fault.empty()) return json;
-    return absl::InvalidArgumentError("expected plain JSON, found " + fault);
-  } catch (const typename Json::parse_error& error) {
-    const std::string what = error.what();
-    const size_t reason = what.find(" - ");
-    const size_t read = error.byte > 0 ? error.byte - 1 : 0;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected JSON; %s: %s", LineAndColumn(text, read),
-                        reason == std::string::npos ? "not JSON" : what.substr(reason + 3, kLongestReason)));
-  } catch (const typename Json::exception& error) {  // a number beyond double
-    const std::string what = error.what();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected JSON; %s: %s", place(), what.substr(std::min(what.size(), what.find("] ") + 2))));
-  }
+  JsonGuard<Json> guard(text, deepest, [&] { return LineAndColumn(text, std::max<size_t>(furthest - text.data(), 1) - 1); });
+  if (!Json::sax_parse(begin, end, &guard)) return guard.status();
+  return Json::parse(text.begin(), text.end());
 }
 
 }  // namespace colonnade::base

@@ -16,9 +16,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/json_text.h"
 #include "engine/simulator.h"
 #include "gtest/gtest.h"
 #include "models/models.h"
+#include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "program/dag.h"
@@ -166,6 +168,26 @@ TEST_P(GrowthWithDevices, IsThatOfTheirNumber) {
 TEST(GrowthWithDepth, IsThatOfTheDepthButForPlacing) {
   const auto case_of = [](int depth) { return CaseOf({"data", partition::Reduction::kAllReduce}, Chain(depth), 2); };
   Growth("convolutions", case_of(kFew), case_of(kMany)).ExpectOfEveryPassButPlacing();
+}
+
+// The library's callback looks through a whole list behind each of its elements that is a list or an object.
+TEST(GrowthOfJson, IsThatOfTheLengthOfAList) {
+  constexpr int kShort = 2000, kLong = 8 * kShort;
+  const auto of_length = [](int length) {
+    std::string text = "[{}";
+    for (int i = 1; i < length; ++i) text += R"(,{"a":[0,1]})";
+    return text + "]";
+  };
+  const auto seconds = [](const std::string& text) {
+    return Seconds([&] { EXPECT_TRUE(base::ParseJson<nlohmann::json>(text, 3).ok()); });
+  };
+  const std::string few = of_length(kShort), many = of_length(kLong);
+  double of_few = std::numeric_limits<double>::infinity(), of_many = of_few;
+  for (int run = 0; run == 0 || (run < kMostRuns && of_many > 2 * kLinear * of_few); ++run) {
+    for (int i = 0; i < 4; ++i) of_few = std::min(of_few, seconds(few));
+    of_many = std::min(of_many, seconds(many));
+  }
+  EXPECT_LE(of_many, 2 * kLinear * of_few) << kLong << " and " << kShort << " objects";
 }
 
 // Of 20 devices in nodes of eight, members 0, 5, 10 and 15 of four replicas lie two by two; 1, 6, 11 and 16 do not.

@@ -164,7 +164,7 @@ TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("expected a pair [bytes above 0, seconds from 1e-12 to 100000], found [0,0.0001]"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(R"({"value": 1e9, "from": "spec"})", deep),
-              HasSubstr("expected plain JSON, found lists or objects nested deeper than 8 at line 3, column 26"));
+              HasSubstr("expected plain JSON, found lists or objects nested deeper than 8 at line 3, column 25"));
 }
 
 constexpr char kCluster[] = R"({
