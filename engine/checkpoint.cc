@@ -123,15 +123,15 @@ absl::StatusOr<CheckpointFile> WriteKind(const std::string& folder, StateKind ki
   return file;
 }
 
-absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated, int64_t at) {
+absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated, int64_t first_byte) {
   if (found.name != stated.name || found.dtype != stated.dtype || found.shape != stated.shape) {
     return Damaged(absl::StrFormat("expected tensor \"%s\" %s, found \"%s\" %s", stated.name,
                                    program::ToString(stated.shape), found.name, program::ToString(found.shape)));
   }
   const std::string xxh3 = Xxh3Text({found.bytes.data(), found.bytes.size()});
   if (xxh3 == stated.xxh3) return absl::OkStatus();
-  return Damaged(absl::StrFormat("tensor \"%s\", bytes %d to %d: expected XXH3 %s, found %s", stated.name, at,
-                                 at + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
+  return Damaged(absl::StrFormat("tensor \"%s\", bytes %d to %d: expected XXH3 %s, found %s", stated.name, first_byte,
+                                 first_byte + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
 }
 
 absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, const OnRead& on_read,
@@ -170,10 +170,10 @@ std::string ToJson(const Manifest& manifest) {
   Json run = Json::object(), files = Json::array();
   for (const auto& [field, value] : manifest.run) run[field] = value;
   for (const CheckpointFile& file : manifest.files) files.push_back(ToJson(file));
-  const RunPosition& at = manifest.position;
-  Json json = {{"format", kFormat},   {"version", kCheckpointVersion},
-               {"xxh3", kNoDigits},   {"step", at.step},
-               {"sample", at.sample}, {"loss", std::isfinite(at.loss) ? Json(at.loss) : Json()}};
+  const RunPosition& position = manifest.position;
+  Json json = {{"format", kFormat},         {"version", kCheckpointVersion},
+               {"xxh3", kNoDigits},         {"step", position.step},
+               {"sample", position.sample}, {"loss", std::isfinite(position.loss) ? Json(position.loss) : Json()}};
   if (manifest.test.has_value()) json["test"] = {{"top1", manifest.test->top1}, {"loss", manifest.test->loss}};
   json.update({{"run", run}, {"plan", manifest.plan}, {"files", files}});
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

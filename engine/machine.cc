@@ -11,9 +11,9 @@ namespace colonnade::engine {
 
 std::vector<double> Machine::Slowness() const {
   std::vector<double> slowness(devices.size(), 1);
-  for (const SlowerDevice& of : slower) {
-    const auto at = std::find(devices.begin(), devices.end(), of.device);
-    if (at != devices.end()) slowness[at - devices.begin()] = of.factor;
+  for (const SlowerDevice& slow : slower) {
+    const auto found = std::find(devices.begin(), devices.end(), slow.device);
+    if (found != devices.end()) slowness[found - devices.begin()] = slow.factor;
   }
   return slowness;
 }

@@ -62,11 +62,11 @@ void Take(JsonFields& parent, const char* name, Quantity& quantity, Bounds bound
   fields.Finish();
 }
 
-void ReadQuantity(JsonFields& fields, const MachineQuantity& of, Machine& machine, absl::Status& status) {
-  Quantity& quantity = machine.*of.quantity;
-  Take(fields, of.field, quantity, of.bounds, status, of.is_needed);
-  if (of.is_whole && quantity.value != std::floor(quantity.value)) {
-    fields.Fail(absl::StrCat(of.field, ".value"), "a whole number", quantity.value);
+void ReadQuantity(JsonFields& fields, const MachineQuantity& row, Machine& machine, absl::Status& status) {
+  Quantity& quantity = machine.*row.quantity;
+  Take(fields, row.field, quantity, row.bounds, status, row.is_needed);
+  if (row.is_whole && quantity.value != std::floor(quantity.value)) {
+    fields.Fail(absl::StrCat(row.field, ".value"), "a whole number", quantity.value);
   }
 }
 
@@ -442,10 +442,10 @@ absl::Status CheckStaged(const Machine& machine) {
 
 absl::Status CheckSlower(const Machine& machine) {
   std::set<std::string> slower;
-  for (const SlowerDevice& of : machine.slower) {
-    RETURN_IF_ERROR(CheckIsDevice("slower", of.device, machine));
-    if (slower.insert(of.device).second) continue;
-    return absl::InvalidArgumentError(absl::StrFormat("slower: expected a device once, found \"%s\" twice", of.device));
+  for (const SlowerDevice& device : machine.slower) {
+    RETURN_IF_ERROR(CheckIsDevice("slower", device.device, machine));
+    if (slower.insert(device.device).second) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("slower: expected a device once, found \"%s\" twice", device.device));
   }
   return absl::OkStatus();
 }
@@ -561,7 +561,7 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Text("description", machine.description);
   ReadKernels(fields, machine);
   ReadDevices(fields, machine, status);
-  for (const MachineQuantity& of : MachineQuantities()) ReadQuantity(fields, of, machine, status);
+  for (const MachineQuantity& row : MachineQuantities()) ReadQuantity(fields, row, machine, status);
   fields.Each("ops", false,
               [&](const Read& op, const std::string& path) { machine.ops.push_back(ReadOp(op, path, status)); });
   std::vector<LinkLine> lines;
@@ -593,9 +593,9 @@ std::string MachineToJson(const Machine& m) {
   if (!m.precision.empty()) json["precision"] = m.precision;
   if (!m.kernels.empty()) json["kernels"] = m.kernels;
   json["devices"] = m.devices;
-  for (const MachineQuantity& of : MachineQuantities()) {
-    const Quantity& quantity = m.*of.quantity;
-    if (of.is_needed || quantity.value != 0) json[of.field] = ToJson(quantity);
+  for (const MachineQuantity& row : MachineQuantities()) {
+    const Quantity& quantity = m.*row.quantity;
+    if (row.is_needed || quantity.value != 0) json[row.field] = ToJson(quantity);
   }
   json["ops"] = Json::array();
   for (const OpRate& op : m.ops) json["ops"].push_back(ToJson(op));

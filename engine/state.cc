@@ -101,14 +101,14 @@ int64_t BytesOf(const Program& program, const Parameter& parameter) {
 }
 
 // Makes `tensor` one for state of a parameter. Its memory is used again where it fits.
-void MakeTensor(const Program& program, size_t parameter, StateKind kind, StateCopy::Tensor& tensor) {
-  const Parameter& of = program.parameters[parameter];
-  tensor.name = of.name;
-  tensor.parameter = parameter;
+void MakeTensor(const Program& program, size_t index, StateKind kind, StateCopy::Tensor& tensor) {
+  const Parameter& parameter = program.parameters[index];
+  tensor.name = parameter.name;
+  tensor.parameter = index;
   tensor.kind = kind;
   tensor.dtype = program::MasterType(program.dtype);
-  tensor.shape = of.shape;
-  tensor.bytes.resize(BytesOf(program, of));
+  tensor.shape = parameter.shape;
+  tensor.bytes.resize(BytesOf(program, parameter));
 }
 
 TensorView ViewOf(const StateCopy::Tensor& tensor) { return {tensor.name, tensor.dtype, tensor.shape, tensor.bytes}; }

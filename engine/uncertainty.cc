@@ -19,8 +19,8 @@ void Multiply(Machine& machine, Factor factor) {
   const auto quantity = [&](const char* field, Quantity& q) {
     if (q.value != 0) q.value *= factor(field, q.source, WithinOf(q.within, q.origin));
   };
-  for (const MachineQuantity& of : MachineQuantities()) {
-    if (of.is_drawn) quantity(of.field, machine.*of.quantity);
+  for (const MachineQuantity& row : MachineQuantities()) {
+    if (row.is_drawn) quantity(row.field, machine.*row.quantity);
   }
   for (OpRate& op : machine.ops) {
     const std::string& source = op.source.empty() ? op.op : op.source;

@@ -147,8 +147,8 @@ WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<b
 
 std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeSharding& sharding, int stage,
                                                absl::FunctionRef<bool(Slot)> is_made) {
-  const layers::Stage& of = sharding.stages.stages[stage];
-  if (!of.emit) return {};
+  const layers::Stage& emitted = sharding.stages.stages[stage];
+  if (!emitted.emit) return {};
   layers::StageShard shard;
   shard.scalars = {{}, {program::StepScalar::kCount}};
   const auto put = [&](Slot slot, const TensorPlacement& placement) {
@@ -156,11 +156,11 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
     const program::Region region = RegionOn(mesh, placement, shape, 0);
     shard.Put(slot, {{}, region.size, shape, region.offset});
   };
-  for (Slot slot : of.reads) put(slot, Needed(sharding, slot));
-  for (Slot slot : of.writes) {
+  for (Slot slot : emitted.reads) put(slot, Needed(sharding, slot));
+  for (Slot slot : emitted.writes) {
     if (is_made(slot)) put(slot, Made(sharding, slot));
   }
-  return of.emit(shard);
+  return emitted.emit(shard);
 }
 
 namespace {

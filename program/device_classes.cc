@@ -41,15 +41,15 @@ DeviceClasses::DeviceClasses(const Program& program) : DeviceClasses(program, Ap
 void DeviceClasses::FindCandidates(const Program& program) {
   std::vector<size_t> hash(program.device_count);
   for (const Buffer& buffer : program.buffers) {
-    size_t& of = hash[buffer.device];
-    of = absl::HashOf(of, buffer.shape, buffer.lifetime, buffer.slots, buffer.storage.index());
-    if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) of = absl::HashOf(of, bucket->first_part);
+    size_t& sum = hash[buffer.device];
+    sum = absl::HashOf(sum, buffer.shape, buffer.lifetime, buffer.slots, buffer.storage.index());
+    if (const auto* bucket = std::get_if<Bucket>(&buffer.storage)) sum = absl::HashOf(sum, bucket->first_part);
   }
   for (const Task& task : program.tasks) {
-    size_t& of = hash[task.device];
-    of = absl::HashOf(of, task.lane, task.waits.size(), task.waits_previous.size());
+    size_t& sum = hash[task.device];
+    sum = absl::HashOf(sum, task.lane, task.waits.size(), task.waits_previous.size());
     for (const BufferUse& use : task.uses) {
-      of = absl::HashOf(of, buffers_.index[use.buffer.value], use.access, use.region.offset, use.region.size);
+      sum = absl::HashOf(sum, buffers_.index[use.buffer.value], use.access, use.region.offset, use.region.size);
     }
   }
   absl::flat_hash_map<size_t, int> first;

@@ -230,7 +230,7 @@ COLONNADE_VECTOR_CLONES void DropNeighbours(const DropoutRow& row, int64_t count
 #pragma omp simd
     for (int64_t j = 0; j < size; ++j) {
       const float value = x[i + j];
-      Put(program::DropoutKeeps(word[j], row.rate) ? value * scale : 0.0f, y[i + j]);
+      Put(program::IsKeptByDropout(word[j], row.rate) ? value * scale : 0.0f, y[i + j]);
     }
     i += size;
   }
@@ -245,7 +245,7 @@ void DropApart(const DropoutRow& row, int64_t count, const T* x, int64_t x_strid
     const uint64_t element = row.first + i * row.step;
     if (element / kWordsOfBlock != block) drawn = row.stream.Block(block = element / kWordsOfBlock);
     const uint32_t word = drawn.v[element % kWordsOfBlock];
-    Put(program::DropoutKeeps(word, row.rate) ? x[i * x_stride] * scale : 0.0f, y[i * y_stride]);
+    Put(program::IsKeptByDropout(word, row.rate) ? x[i * x_stride] * scale : 0.0f, y[i * y_stride]);
   }
 }
 

@@ -82,7 +82,7 @@ absl::Status Run(const program::Dropout& op, absl::Span<const Tensor> operands) 
   for (double& v : y) {
     int64_t global = 0;
     for (size_t d = 0; d < shape.size(); ++d) global = global * op.global_shape[d] + op.offset[d] + index[d];
-    const program::Keep4 keep = program::DropoutKeep(seed, op.stream, step, static_cast<uint64_t>(global) / 4, op.rate);
+    const program::Keep4 keep = program::DropoutBlock(seed, op.stream, step, static_cast<uint64_t>(global) / 4, op.rate);
     v = keep.keep[global % 4] ? v * (1 / (1 - op.rate)) : 0;
     for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
       if (++index[d] < shape[d]) break;

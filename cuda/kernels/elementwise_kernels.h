@@ -150,7 +150,7 @@ struct DropoutElements {
     auto values = VectorAt<lanes>(x, walk.At(0, i * lanes));
     program::Keep4 keep;
     for (int l = 0; l < lanes; ++l) {
-      if (l % 4 == 0) keep = program::DropoutKeep(seed, stream, step, (first + l) / 4, rate);
+      if (l % 4 == 0) keep = program::DropoutBlock(seed, stream, step, (first + l) / 4, rate);
       values[l] = static_cast<T>(keep.keep[lanes % 4 == 0 ? l % 4 : (first + l) % 4] ? values[l] * scale : 0.0f);
     }
     PutAt(y, walk.At(1, i * lanes), values);

@@ -21,8 +21,8 @@ void AddFirstPiece(const Route& route, double bytes, LegOfAByte& of_a_byte) {
 
 double SecondsOfFirstPiece(const LegOfAByte& of_a_byte, double bytes) {
   double longest = 0;
-  for (const LegOfAByte::FirstPiece& of : of_a_byte.first_pieces) {
-    longest = std::max(longest, std::min(of.sec_per_byte * bytes, of.most_sec));
+  for (const LegOfAByte::FirstPiece& piece : of_a_byte.first_pieces) {
+    longest = std::max(longest, std::min(piece.sec_per_byte * bytes, piece.most_sec));
   }
   return longest;
 }

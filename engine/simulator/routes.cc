@@ -310,11 +310,11 @@ absl::StatusOr<std::vector<Route>> Routes::LegsBetween(const Machine& machine, i
 absl::StatusOr<Routes::NodeRoutes> Routes::RoutesOfNode(const Machine& machine, const std::string& node,
                                                         const LinkGraph& graph, const std::vector<int>& class_of) const {
   NodeRoutes routes;
-  const std::optional<int> at = graph.FindNode(node);
-  if (!at) return NoRoute(machine.devices[0], node);
-  const LinkGraph::Ways from_node = graph.WaysFrom(*at);
+  const std::optional<int> number = graph.FindNode(node);
+  if (!number) return NoRoute(machine.devices[0], node);
+  const LinkGraph::Ways from_node = graph.WaysFrom(*number);
   std::vector<std::optional<Route>> to_node;  // by class
-  for (const ClassEnds& of_class : ends_) to_node.push_back(graph.WaysFrom(of_class.first).RouteTo(*at));
+  for (const ClassEnds& of_class : ends_) to_node.push_back(graph.WaysFrom(of_class.first).RouteTo(*number));
   for (int device = 0; device < static_cast<int>(class_of.size()); ++device) {
     const int model = FromOf(class_of[device]);
     if (!to_node[class_of[device]]) return NoRoute(machine.devices[model], node);
@@ -371,8 +371,8 @@ double Routes::LinkBytesPerSec(int from, int to) const {
 void Routes::Adapt(int model, int device, int& resource) const {
   if (model == device) return;
   const std::vector<int>& of_model = attachments_[model].resources;
-  const auto at = std::find(of_model.begin(), of_model.end(), resource);
-  resource = attachments_[device].resources[at - of_model.begin()];
+  const auto found = std::find(of_model.begin(), of_model.end(), resource);
+  resource = attachments_[device].resources[found - of_model.begin()];
 }
 
 // The route with the engines of the devices at its ends: of two, one sends and one receives.
@@ -389,7 +389,9 @@ std::vector<int> Routes::RingOf(std::vector<int> devices) const {
   for (size_t i = 1; i < devices.size(); ++i) left[attachments_[devices[i]].of_class].insert(devices[i]);
   for (auto last = devices.begin(); !left.empty(); ++last) {
     const int from = attachments_[*last].of_class;
-    const auto nearness = [&](const auto& of) { return std::pair(Nearness(Pattern(from, of.first)), -*of.second.begin()); };
+    const auto nearness = [&](const auto& candidates) {
+      return std::pair(Nearness(Pattern(from, candidates.first)), -*candidates.second.begin());
+    };
     const auto nearest =
         std::max_element(left.begin(), left.end(), [&](const auto& a, const auto& b) { return nearness(a) < nearness(b); });
     *(last + 1) = *nearest->second.begin();

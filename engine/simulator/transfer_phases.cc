@@ -137,9 +137,9 @@ std::vector<Phase> AllReduceInSwitch(const std::vector<int>& members, double ope
 
 void JoinFlows(Phase& phase) {
   std::vector<Flow> joined;
-  absl::flat_hash_map<std::pair<int, int>, size_t> at;
+  absl::flat_hash_map<std::pair<int, int>, size_t> places;
   for (const Flow& flow : phase.flows) {
-    const auto [it, is_new] = at.emplace(std::pair(flow.from, flow.to), joined.size());
+    const auto [it, is_new] = places.emplace(std::pair(flow.from, flow.to), joined.size());
     if (is_new) {
       joined.push_back(flow);
     } else {

@@ -96,11 +96,11 @@ class Bucketer {
   }
 
   Action ReductionOf(int bucket) const {
-    const StatisticsBucket& of = lowering_.statistics[bucket];
+    const StatisticsBucket& statistics = lowering_.statistics[bucket];
     Action action{.body = ReduceStatistics{bucket},
                   .outputs = reductions_[bucket].wholes,
-                  .provenance = {of.name, program::Pass::kForward}};
-    for (ValueId summand : of.values) action.inputs.push_back({summand, lowering_.value(summand).placement});
+                  .provenance = {statistics.name, program::Pass::kForward}};
+    for (ValueId summand : statistics.values) action.inputs.push_back({summand, lowering_.value(summand).placement});
     return action;
   }
 

@@ -30,10 +30,10 @@ BucketProgress ProgressOf(const Action& action) {
 }
 
 // True if `next` may follow: the next part of the reduction, or a later stage once all parts are reduced.
-bool MayFollow(const BucketProgress& at, const BucketProgress& next, int parts) {
-  if (next.stage == at.stage) return next.reduction_part == at.reduction_part + 1 && next.reduction_part < parts;
-  const bool is_reduced_whole = at.stage != BucketStage::kReduced || at.reduction_part == parts - 1;
-  return next.stage > at.stage && next.reduction_part == 0 && is_reduced_whole;
+bool MayFollow(const BucketProgress& last, const BucketProgress& next, int parts) {
+  if (next.stage == last.stage) return next.reduction_part == last.reduction_part + 1 && next.reduction_part < parts;
+  const bool is_reduced_whole = last.stage != BucketStage::kReduced || last.reduction_part == parts - 1;
+  return next.stage > last.stage && next.reduction_part == 0 && is_reduced_whole;
 }
 
 // Which parts of values are made.
@@ -94,15 +94,16 @@ absl::Status CheckActions(const Lowering& lowering, absl::string_view pass) {
     const BucketProgress next = ProgressOf(action);
     if (next.bucket < 0) continue;
     const GradientBucket& bucket = lowering.buckets[next.bucket];
-    BucketProgress& at = progress[next.bucket];
-    if (next.stage > kChecked && at.stage < kChecked) return broken(bucket.name + " is used before it is checked");
-    if (!MayFollow(at, next, bucket.reduction_parts)) {
+    BucketProgress& last = progress[next.bucket];
+    if (next.stage > kChecked && last.stage < kChecked) return broken(bucket.name + " is used before it is checked");
+    if (!MayFollow(last, next, bucket.reduction_parts)) {
       return broken(bucket.name + " is reduced, updated or gathered out of order");
     }
-    at = next;
+    last = next;
   }
-  for (const BucketProgress& at : progress) {
-    if (at.stage > kNotChecked && at.stage < kUpdated) return broken(lowering.buckets[at.bucket].name + " is never updated");
+  for (const BucketProgress& last : progress) {
+    if (last.stage > kNotChecked && last.stage < kUpdated)
+      return broken(lowering.buckets[last.bucket].name + " is never updated");
   }
   return absl::OkStatus();
 }

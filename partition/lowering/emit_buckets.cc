@@ -127,8 +127,8 @@ CollectiveKind KindOf(Reduction reduction) {
 }  // namespace
 
 int64_t PartsOf(const Lowering& lowering, int bucket) {
-  const GradientBucket& of = lowering.buckets[bucket];
-  return lowering.plan.reduction == Reduction::kSharded ? lowering.ReductionSize(of) : of.reduction_parts;
+  const GradientBucket& gradients = lowering.buckets[bucket];
+  return lowering.plan.reduction == Reduction::kSharded ? lowering.ReductionSize(gradients) : gradients.reduction_parts;
 }
 
 bool Updates(const Lowering& lowering, int bucket, int position) {

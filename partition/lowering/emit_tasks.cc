@@ -25,9 +25,9 @@ void AddScalarsAndFlags(Emission& e) {
 
 // Gives a value the memory of a parameter in one of the buffers of its bucket.
 void PlaceInBucket(Emission& e, ValueId id, int parameter, ByPosition BucketBuffers::*buffers) {
-  const ShardedParameter& of = e.lowering.parameters[parameter];
-  const ByPosition& whole = e.buckets[of.bucket].*buffers;
-  for (int p : e.builder.positions()) e.values.Place(id, p, e.builder.MemberOf(whole[p], of.member));
+  const ShardedParameter& sharded = e.lowering.parameters[parameter];
+  const ByPosition& whole = e.buckets[sharded.bucket].*buffers;
+  for (int p : e.builder.positions()) e.values.Place(id, p, e.builder.MemberOf(whole[p], sharded.member));
 }
 
 // Gives values that are state, parameters or gradients of these the memory that they have.
@@ -65,8 +65,11 @@ void EmitAll(Emission& e) {
 
 }  // namespace
 
-Emission::Emission(const Lowering& of, std::vector<int> representative_of)
-    : lowering(of), builder(of, std::move(representative_of)), values(of, builder), inputs(HostInputs(of)) {
+Emission::Emission(const Lowering& lowered, std::vector<int> representative_of)
+    : lowering(lowered),
+      builder(lowered, std::move(representative_of)),
+      values(lowered, builder),
+      inputs(HostInputs(lowered)) {
   if (builder.emits_all() && builder.mesh().device_count() >= kMany) Reserve(*this);
   AddBuckets(*this);
   AddState(*this);

@@ -30,11 +30,11 @@ double DecayOf(const Emission& e, int parameter) {
 }
 
 // By member of the bucket; none where each is 1.
-Factors FactorsOf(const Emission& e, int bucket, double (*of)(const Emission& e, int parameter)) {
+Factors FactorsOf(const Emission& e, int bucket, double (*factor)(const Emission& e, int parameter)) {
   Factors factors;
   bool all_one = true;
   for (int parameter : e.lowering.buckets[bucket].parameters) {
-    factors.push_back(of(e, parameter));
+    factors.push_back(factor(e, parameter));
     all_one = all_one && factors.back() == 1;
   }
   return all_one ? Factors() : factors;
@@ -101,8 +101,8 @@ void AddGates(Emission& e) {
 
 void Emit(Emission& e, const Action& action, const MeasureGradients& measure) {
   const BucketBuffers& bucket = e.buckets[measure.bucket];
-  const GradientBucket& of = e.lowering.buckets[measure.bucket];
-  const auto members = static_cast<int64_t>(of.parameters.size());
+  const GradientBucket& gradients = e.lowering.buckets[measure.bucket];
+  const auto members = static_cast<int64_t>(gradients.parameters.size());
   const std::vector<Factors> counted = CountedBy(e, measure.bucket);
   const bool of_weights = std::holds_alternative<program::Lars>(e.update().optimizer);
   for (size_t k = 0; k < counted.size(); ++k) {

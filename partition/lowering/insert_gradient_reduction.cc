@@ -102,23 +102,23 @@ class GradientReducer {
     (waits ? state_updates_ : actions_).push_back(std::move(action));
   }
 
-  // Checks, reduces and updates a bucket whose last gradient action `at` makes.
-  void Complete(int bucket, size_t at) {
+  // Checks, reduces and updates a bucket whose last gradient action `maker` makes.
+  void Complete(int bucket, size_t maker) {
     const std::string& name = lowering_.buckets[bucket].name;
     actions_.push_back({.body = CheckGradients{bucket}, .provenance = {name, Pass::kBackward}});
     std::vector<Action>& reductions = overlap_ ? actions_ : after_backward_;
     AppendReduction(lowering_, bucket, reductions);
     if (gated_) reductions.push_back({.body = MeasureGradients{bucket}, .provenance = {name, Pass::kUpdate}});
-    Update(bucket, at);
+    Update(bucket, maker);
   }
 
   // A bucket is not updated before the last action that reads its parameters, nor before the gate that it obeys.
-  void Update(int bucket, size_t at) {
+  void Update(int bucket, size_t maker) {
     if (gated_) {
       AppendUpdate(lowering_, bucket, gated_updates_);
     } else if (!overlap_) {
       AppendUpdate(lowering_, bucket, after_backward_);
-    } else if (last_readers_[bucket] > at) {
+    } else if (last_readers_[bucket] > maker) {
       after_reader_[last_readers_[bucket]].push_back(bucket);
     } else {
       AppendUpdate(lowering_, bucket, actions_);

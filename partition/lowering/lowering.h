@@ -87,13 +87,13 @@ struct Lowering {
   // Return the same, or null where its stage does not have the slot. REQUIRES: it runs a stage.
   template <class AnAction>
   auto* FindInput(AnAction& action, layers::Slot slot) const {
-    const size_t at = IndexOf(StageOf(action)->reads, slot);
-    return at < StageOf(action)->reads.size() ? &action.inputs[at] : nullptr;
+    const size_t index = IndexOf(StageOf(action)->reads, slot);
+    return index < StageOf(action)->reads.size() ? &action.inputs[index] : nullptr;
   }
   template <class AnAction>
   auto* FindOutput(AnAction& action, layers::Slot slot) const {
-    const size_t at = IndexOf(StageOf(action)->writes, slot);
-    return at < StageOf(action)->writes.size() ? &action.outputs[at] : nullptr;
+    const size_t index = IndexOf(StageOf(action)->writes, slot);
+    return index < StageOf(action)->writes.size() ? &action.outputs[index] : nullptr;
   }
   ValueId AddValue(Value value) {
     values.push_back(std::move(value));

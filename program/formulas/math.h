@@ -40,7 +40,7 @@ COLONNADE_HOST_DEVICE inline T GeluGradient(T x, T dy) {
 
 // Whether dropout keeps an element, by its word of the stream (seed, kDropout, layer, step): element i has word i % 4 of
 // block i / 4.
-COLONNADE_HOST_DEVICE inline bool DropoutKeeps(uint32_t word, double rate) {
+COLONNADE_HOST_DEVICE inline bool IsKeptByDropout(uint32_t word, double rate) {
   return UniformFloat(word) >= static_cast<float>(rate);
 }
 
@@ -48,10 +48,10 @@ COLONNADE_HOST_DEVICE inline bool DropoutKeeps(uint32_t word, double rate) {
 struct Keep4 {
   bool keep[4];
 };
-COLONNADE_HOST_DEVICE inline Keep4 DropoutKeep(uint64_t seed, uint32_t stream, uint64_t step, uint64_t block, double rate) {
+COLONNADE_HOST_DEVICE inline Keep4 DropoutBlock(uint64_t seed, uint32_t stream, uint64_t step, uint64_t block, double rate) {
   const Philox4 r = RandomBlock(seed, RandomPurpose::kDropout, stream, step, block);
   Keep4 k;
-  for (int i = 0; i < 4; ++i) k.keep[i] = DropoutKeeps(r.v[i], rate);
+  for (int i = 0; i < 4; ++i) k.keep[i] = IsKeptByDropout(r.v[i], rate);
   return k;
 }
 

@@ -317,7 +317,7 @@ TEST(Ref, DropoutDrawsByTheGlobalElement) {
   RunOk(whole, {Of(scalars, {3}), Of(x, {kRows, kColumns}), Of(y, {kRows, kColumns})});
   Vector expected;
   for (uint64_t i = 0; i < kRows * kColumns; ++i) {
-    expected.push_back(program::DropoutKeep(1234, 2, 7, i / 4, 0.25).keep[i % 4] ? 1 / 0.75 : 0.0);
+    expected.push_back(program::DropoutBlock(1234, 2, 7, i / 4, 0.25).keep[i % 4] ? 1 / 0.75 : 0.0);
   }
   EXPECT_THAT(y, Pointwise(testing::DoubleEq(), expected));
 

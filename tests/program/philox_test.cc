@@ -56,12 +56,12 @@ TEST(Philox, GaussianHasMeanZeroAndVarianceOne) {
   EXPECT_NEAR(squares / kCount, 1, 4 * std::sqrt(2.0 / kCount));
 }
 
-TEST(DropoutKeep, KeepsTheFractionThatTheRateLeaves) {
+TEST(DropoutBlock, KeepsTheFractionThatTheRateLeaves) {
   constexpr int kBlocks = 25000;
   for (double rate : {0.0, 0.1, 0.5, 0.9}) {
     int kept[4] = {};
     for (int block = 0; block < kBlocks; ++block) {
-      const Keep4 keep = DropoutKeep(7, 1, 0, block, rate);
+      const Keep4 keep = DropoutBlock(7, 1, 0, block, rate);
       for (int i = 0; i < 4; ++i) kept[i] += keep.keep[i];
     }
     const double standard_error = std::sqrt(rate * (1 - rate) / kBlocks);
@@ -69,13 +69,13 @@ TEST(DropoutKeep, KeepsTheFractionThatTheRateLeaves) {
   }
 }
 
-TEST(DropoutKeep, DiffersFromStepToStepAndFromStreamToStream) {
+TEST(DropoutBlock, DiffersFromStepToStepAndFromStreamToStream) {
   int same_step = 0, same_stream = 0;
   constexpr int kBlocks = 1000;
   for (int block = 0; block < kBlocks; ++block) {
-    const bool base = DropoutKeep(7, 1, 0, block, 0.5).keep[0];
-    same_step += DropoutKeep(7, 1, 1, block, 0.5).keep[0] == base;
-    same_stream += DropoutKeep(7, 2, 0, block, 0.5).keep[0] == base;
+    const bool base = DropoutBlock(7, 1, 0, block, 0.5).keep[0];
+    same_step += DropoutBlock(7, 1, 1, block, 0.5).keep[0] == base;
+    same_stream += DropoutBlock(7, 2, 0, block, 0.5).keep[0] == base;
   }
   EXPECT_NEAR(same_step, kBlocks / 2, 4 * std::sqrt(kBlocks) / 2);
   EXPECT_NEAR(same_stream, kBlocks / 2, 4 * std::sqrt(kBlocks) / 2);
