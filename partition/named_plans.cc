@@ -1,6 +1,7 @@
 #include "partition/named_plans.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,30 @@ using layers::Strategy;
 
 // What a plan wants of one axis.
 enum class AxisRule { kBatch, kColumns, kOneWeirdTrick };
+
+// How many columns a plan has.
+enum class ColumnRule {
+  kOne,
+  kAll,   // as many as devices
+  kOpen,  // as many as are asked for, else two
+};
+
+struct PlanForm {
+  absl::string_view name;
+  ColumnRule columns;
+  AxisRule data_rule;  // of the axis "data"; that of "model" has columns
+};
+constexpr PlanForm kForms[] = {{"single", ColumnRule::kOne, AxisRule::kBatch},
+                               {"data", ColumnRule::kOne, AxisRule::kBatch},
+                               {"model", ColumnRule::kAll, AxisRule::kBatch},
+                               {"hybrid", ColumnRule::kOpen, AxisRule::kBatch},
+                               {"owt", ColumnRule::kOne, AxisRule::kOneWeirdTrick}};
+
+// Null where there is none of that name.
+const PlanForm* FormOf(absl::string_view name) {
+  const auto* form = std::find_if(std::begin(kForms), std::end(kForms), [&](const PlanForm& f) { return f.name == name; });
+  return form == std::end(kForms) ? nullptr : form;
+}
 
 bool HasParameters(const LayerNode& node) { return !node.parameters.empty(); }
 
@@ -122,21 +147,21 @@ absl::Status CheckThatItSplits(const LayerGraph& graph, const Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& options) {
+absl::StatusOr<Mesh> MeshFor(const PlanForm& form, const NamedPlanOptions& options) {
   const int devices = options.devices;
   if (devices < 1) return absl::FailedPreconditionError(absl::StrFormat("expected at least 1 device, found %d", devices));
-  int columns = 1;
-  if (name == "model") columns = options.columns > 0 ? options.columns : devices;
-  if (name == "hybrid") columns = options.columns > 0 ? options.columns : 2;
-  if (name == "single" && devices != 1) {
+  if (form.name == "single" && devices != 1) {
     return absl::FailedPreconditionError(absl::StrFormat("plan \"single\" uses 1 device, found %d devices", devices));
   }
-  if (devices % columns != 0 || (name == "model" && columns != devices)) {
+  if (form.columns == ColumnRule::kOne) return Mesh::ReplicasByColumns(devices, 1);
+  const bool are_all = form.columns == ColumnRule::kAll;
+  const int columns = options.columns > 0 ? options.columns : are_all ? devices : 2;
+  if (devices % columns != 0 || (are_all && columns != devices)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("plan \"%s\": expected %s, found %d column%s on %d device%s; %s", name,
-                        name == "model" ? "as many columns as devices" : "devices that its columns divide", columns,
+        absl::StrFormat("plan \"%s\": expected %s, found %d column%s on %d device%s; %s", form.name,
+                        are_all ? "as many columns as devices" : "devices that its columns divide", columns,
                         columns == 1 ? "" : "s", devices, devices == 1 ? "" : "s",
-                        name == "model" ? "plan hybrid has several groups of columns" : "use another number of either"));
+                        are_all ? "plan hybrid has several groups of columns" : "use another number of either"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);
 }
@@ -144,16 +169,19 @@ absl::StatusOr<Mesh> MeshFor(absl::string_view name, const NamedPlanOptions& opt
 }  // namespace
 
 const std::vector<std::string>& PlanNames() {
-  static const auto& names = *new std::vector<std::string>{"single", "data", "model", "hybrid", "owt"};
+  static const auto& names = *[] {
+    auto* all = new std::vector<std::string>;
+    for (const PlanForm& form : kForms) all->emplace_back(form.name);
+    return all;
+  }();
   return names;
 }
 
-bool IsNamedPlan(absl::string_view name) {
-  return std::find(PlanNames().begin(), PlanNames().end(), name) != PlanNames().end();
-}
+bool IsNamedPlan(absl::string_view name) { return FormOf(name) != nullptr; }
 
 absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, const NamedPlanOptions& options) {
-  if (!IsNamedPlan(name)) {
+  const PlanForm* form = FormOf(name);
+  if (form == nullptr) {
     if (name == kAutoPlan) {
       return absl::FailedPreconditionError(
           absl::StrFormat("plan \"%s\" has no fixed form: a search finds it for a machine (SearchPlans); expected one of %s",
@@ -166,12 +194,11 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
                                                          absl::StrJoin(PlanNames(), ", ")));
   }
   RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));
-  ASSIGN_OR_RETURN(Mesh mesh, MeshFor(name, options));
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFor(*form, options));
   Plan plan;
   plan.name = std::string(name);
   plan.mesh = std::move(mesh);
-  const AxisRule data_rule = name == "owt" ? AxisRule::kOneWeirdTrick : AxisRule::kBatch;
-  RETURN_IF_ERROR(FillLayers(graph, options.global_batch, {data_rule, AxisRule::kColumns}, plan));
+  RETURN_IF_ERROR(FillLayers(graph, options.global_batch, {form->data_rule, AxisRule::kColumns}, plan));
   RETURN_IF_ERROR(CheckThatItSplits(graph, plan));
   return plan;
 }

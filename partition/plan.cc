@@ -74,19 +74,17 @@ std::string SizesOf(const Mesh& mesh) {
 absl::Status CheckMeshFields(const Plan& plan) {
   if (plan.mesh.axes.empty()) return WrongField(plan.name, "mesh", "at least one axis", "no axes");
   std::set<absl::string_view> names;
-  int64_t positions = 1;
   for (const program::MeshAxis& axis : plan.mesh.axes) {
-    if (axis.size < 1 || axis.size > program::kMostDevices) {
+    if (!program::DeviceCount({axis}).has_value()) {
       return WrongField(plan.name, "mesh", absl::StrFormat("axes of a size from 1 to %d", program::kMostDevices),
                         absl::StrFormat("axis \"%s\" of size %d", axis.name, axis.size));
     }
     if (!names.insert(axis.name).second) {
       return WrongField(plan.name, "mesh", "axes of different names", absl::StrFormat("axis \"%s\" twice", axis.name));
     }
-    positions *= axis.size;
-    if (positions > program::kMostDevices) {
-      return WrongField(plan.name, "mesh", absl::StrFormat("at most %d devices", program::kMostDevices), SizesOf(plan.mesh));
-    }
+  }
+  if (!program::DeviceCount(plan.mesh.axes).has_value()) {
+    return WrongField(plan.name, "mesh", absl::StrFormat("at most %d devices", program::kMostDevices), SizesOf(plan.mesh));
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,15 @@ const char* Name(StateKind kind) {
   return "";
 }
 
+std::optional<int> DeviceCount(absl::Span<const MeshAxis> mesh) {
+  int64_t devices = 1;
+  for (const MeshAxis& axis : mesh) {
+    if (axis.size < 1 || axis.size > kMostDevices / devices) return std::nullopt;
+    devices *= axis.size;
+  }
+  return static_cast<int>(devices);
+}
+
 int FindPiece(const std::vector<Piece>& pieces, BufferId buffer) {
   const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.buffer == buffer; });
   return found == pieces.end() ? -1 : static_cast<int>(found - pieces.begin());

@@ -16,11 +16,13 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "program/task.h"
 #include "program/types.h"
 
@@ -151,6 +153,8 @@ struct MeshAxis {
   int64_t size = 1;
   bool operator==(const MeshAxis&) const = default;
 };
+// Returns the number of devices of a mesh with these axes; nothing where it is not from 1 to kMostDevices.
+std::optional<int> DeviceCount(absl::Span<const MeshAxis> mesh);
 
 enum class Mode { kTrain, kEval };
 

@@ -142,19 +142,15 @@ class Parser {
     line.Expect("dtype=");
     program_.dtype = line.OneOf(kDTypes, "an element type");
     if (!line.Accept("mesh=")) return;
-    int64_t devices = 1;
     do {
       MeshAxis axis{line.Word()};
       line.Expect(":");
       axis.size = line.Int();
-      if (axis.size < 1 || axis.size > kMostDevices / devices) {
-        line.Fail(absl::StrCat("a mesh of 1 to ", kMostDevices, " devices before this"));
-        return;
-      }
-      devices *= axis.size;
       program_.mesh.push_back(std::move(axis));
     } while (line.Accept(","));
-    program_.device_count = static_cast<int>(devices);
+    const std::optional<int> devices = DeviceCount(program_.mesh);
+    if (!devices.has_value()) return line.Fail(absl::StrCat("a mesh of 1 to ", kMostDevices, " devices before this"));
+    program_.device_count = *devices;
   }
 
   // The number that an entry carries must be that of its place.

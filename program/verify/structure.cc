@@ -1,10 +1,14 @@
 // The rule `structure`: every id and box is in range, so that the other rules may follow them without a check.
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "program/verify/rules.h"
@@ -111,16 +115,14 @@ absl::Status CheckBuffers(const Program& program) {
 }
 
 absl::Status CheckMeshAndGroups(const Program& program) {
-  int64_t devices = 1;
-  for (const MeshAxis& axis : program.mesh) {
-    if (axis.size < 1 || axis.size > kMostDevices / devices) {
-      return RuleBroken(kStructureRule, "mesh axis ", axis.name, " has size ", axis.size, "; expected at most ",
-                        kMostDevices, " devices");
-    }
-    devices *= axis.size;
+  const std::optional<int> devices = DeviceCount(program.mesh);
+  if (!devices.has_value()) {
+    const std::string sizes =
+        absl::StrJoin(program.mesh, " x ", [](std::string* out, const MeshAxis& axis) { absl::StrAppend(out, axis.size); });
+    return RuleBroken(kStructureRule, "a mesh of ", sizes, "; expected 1 to ", kMostDevices, " devices");
   }
-  if (program.device_count != devices) {
-    return RuleBroken(kStructureRule, "the mesh has ", devices, " devices, but device_count is ", program.device_count);
+  if (program.device_count != *devices) {
+    return RuleBroken(kStructureRule, "the mesh has ", *devices, " devices, but device_count is ", program.device_count);
   }
   if (program.global_batch < 0) return RuleBroken(kStructureRule, "the global batch is ", program.global_batch);
   for (size_t g = 0; g < program.groups.size(); ++g) {

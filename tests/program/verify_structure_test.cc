@@ -13,7 +13,7 @@ const Breakage kStructure[] = {
     {"task_device", "structure", "device 5", [](Program& p) { p.tasks[0].device = 5; }},
     {"buffer_device", "structure", "device -1", [](Program& p) { p.buffers[0].device = -1; }},
     {"device_count", "structure", "device_count", [](Program& p) { p.device_count = 3; }},
-    {"mesh", "structure", "mesh axis", [](Program& p) { p.mesh[0].size = 0; }},
+    {"mesh", "structure", "a mesh of 0", [](Program& p) { p.mesh[0].size = 0; }},
     {"group_device", "structure", "group 0",
      [](Program& p) {
        p.groups[0] = {0, 2};
