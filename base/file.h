@@ -38,7 +38,7 @@ std::string BehindLinks(const std::string& path);
 absl::Status CheckWritable(const std::string& path);
 
 // Reads all of a regular file of at most `limit_bytes`; it reads nothing of a folder, a device or a pipe.
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 30);
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes);
 
 // Returns a descriptor of a regular file to read; the caller closes it. Errors as ReadFile's.
 absl::StatusOr<int> OpenToRead(const std::string& path);

@@ -47,7 +47,7 @@ struct CalibrateFlags {
 
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
-constexpr int64_t kManyEpochs = 1 << 20;
+constexpr int64_t kManyEpochs = 1 << 20, kLargestTransfersFile = int64_t{1} << 28;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -86,7 +86,7 @@ absl::StatusOr<tools::CalibrationTarget> TargetOf(const CalibrateFlags& flags) {
 // Returns the transfers of --transfers; none where they are to be timed here.
 absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const CalibrateFlags& flags) {
   if (flags.transfers.empty()) return std::vector<tools::TransferTime>();
-  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers));
+  ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers, kLargestTransfersFile));
   absl::StatusOr<std::vector<tools::TransferTime>> read = tools::ReadTransfers(text);
   if (read.ok()) return read;
   return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));

@@ -62,7 +62,7 @@ struct BatchRing::Shared {
   Claim Take();
   void FillAll(const Claim& claim, WorkerClock& clock);
   void Stop();
-  absl::Status MakeRoom(int64_t samples);
+  absl::Status Reserve(int64_t samples);
   absl::Status AwaitProgress(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
   absl::Status Restart(std::unique_lock<std::mutex>& lock, int64_t position, int64_t samples);
   absl::Duration Tick() const { return std::clamp(options.timeout / 8, absl::Milliseconds(1), absl::Seconds(1)); }
@@ -141,7 +141,7 @@ absl::Status BatchRing::Shared::AwaitProgress(std::unique_lock<std::mutex>& lock
 }
 
 // Workers allocate nothing for a batch, since nobody could answer them where there is no memory.
-absl::Status BatchRing::Shared::MakeRoom(int64_t samples) {
+absl::Status BatchRing::Shared::Reserve(int64_t samples) {
   try {
     ring.resize(options.depth);
     for (Batch& batch : ring) {
@@ -165,7 +165,7 @@ absl::Status BatchRing::Shared::Restart(std::unique_lock<std::mutex>& lock, int6
   const absl::Status status = AwaitProgress(lock, [&] { return working == 0; });
   abandons = false;
   RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(MakeRoom(samples));
+  RETURN_IF_ERROR(Reserve(samples));
   first = position;
   count = samples;
   head = next_sample = 0;

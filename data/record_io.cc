@@ -124,13 +124,6 @@ std::string LittleEndianBytes(uint32_t value) {
   return bytes;
 }
 
-std::string PartOf(uint32_t kind, absl::string_view bytes) {
-  const uint32_t length = kind << kLengthBits | static_cast<uint32_t>(bytes.size());
-  std::string part = absl::StrCat(LittleEndianBytes(kRecordMagic), LittleEndianBytes(length), bytes);
-  part.resize(static_cast<size_t>(PaddedBytes(static_cast<int64_t>(part.size()))), '\0');
-  return part;
-}
-
 }  // namespace
 
 uint32_t LittleEndian32(const char* bytes) {
@@ -219,19 +212,6 @@ absl::StatusOr<absl::string_view> ReadRecordStart(const ByteSource& file, const 
     at += part.total_bytes();
   }
   return absl::string_view(room).substr(0, static_cast<size_t>(bytes));
-}
-
-std::string RecordOf(absl::string_view payload) {
-  std::string record;
-  size_t begin = 0;
-  uint32_t kind = kWholeRecord;
-  for (size_t at = 0; at + 4 <= payload.size(); at += 4) {
-    if (LittleEndian32(payload.data() + at) != kRecordMagic) continue;
-    record += PartOf(begin == 0 && record.empty() ? kFirstPart : kMiddlePart, payload.substr(begin, at - begin));
-    kind = kLastPart;
-    begin = at + 4;
-  }
-  return record + PartOf(kind, payload.substr(begin));
 }
 
 }  // namespace colonnade::data

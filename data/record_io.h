@@ -48,9 +48,6 @@ absl::StatusOr<absl::string_view> ReadRecord(const ByteSource& file, const Recor
 absl::StatusOr<absl::string_view> ReadRecordStart(const ByteSource& file, const RecordPlace& place, int64_t bytes,
                                                   std::string& room);
 
-// Returns one record of a payload: the writer's side.
-std::string RecordOf(absl::string_view payload);
-
 uint32_t LittleEndian32(const char* bytes);
 
 }  // namespace colonnade::data

@@ -154,7 +154,7 @@ absl::StatusOr<int64_t> CheckpointFolder::MostAdded() const {
   return std::max<int64_t>(options_.keep + 2 - static_cast<int64_t>(steps.size()), 0);
 }
 
-absl::Status CheckpointFolder::CheckRoom(int64_t bytes) const {
+absl::Status CheckpointFolder::CheckFreeSpace(int64_t bytes) const {
   ASSIGN_OR_RETURN(const int64_t free, FreeBytes());
   if (free >= bytes) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat("%s: expected room for a checkpoint of %.1f MB, found %.1f MB free", path_,

@@ -41,7 +41,7 @@ class CheckpointFolder {
   // Returns how many bytes of its disk are free for this user.
   absl::StatusOr<int64_t> FreeBytes() const;
   // Returns DataLoss where the disk has not room for one checkpoint of so many bytes.
-  absl::Status CheckRoom(int64_t bytes) const;
+  absl::Status CheckFreeSpace(int64_t bytes) const;
   // Returns how many checkpoints may be added to those that are there before some are removed: those that are kept, the
   // best, and the one that is written before an older one goes.
   absl::StatusOr<int64_t> MostAdded() const;

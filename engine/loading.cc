@@ -143,7 +143,7 @@ absl::Status MemoryBooks::Grow(int device, int area, int64_t bytes) {
                      absl::StrCat(area == ProgramMemory::kStepArea ? "step buffers" : "workspace", " of device ", device));
 }
 
-absl::Status MemoryBooks::MakeRoom(ProgramMemory& user) {
+absl::Status MemoryBooks::Reserve(ProgramMemory& user) {
   const std::vector<ProgramMemory*> others = users_;
   users_.push_back(&user);
   absl::Status status;
@@ -157,7 +157,7 @@ absl::Status MemoryBooks::MakeRoom(ProgramMemory& user) {
     }
   }
   for (ProgramMemory* other : others) {
-    if (any_moved && other->moved_) other->moved_(other->CheckRoom());
+    if (any_moved && other->moved_) other->moved_(other->CheckReserved());
   }
   return status;
 }
@@ -299,7 +299,7 @@ absl::Status ProgramMemory::CheckLimits() const {
   return absl::OkStatus();
 }
 
-absl::Status ProgramMemory::CheckRoom() const {
+absl::Status ProgramMemory::CheckReserved() const {
   for (int d = 0; d < program_.device_count; ++d) {
     for (int a = 0; a < static_cast<int>(area_bytes_[d].size()); ++a) {
       if (books_.AreaOf(d, a).bytes >= area_bytes_[d][a]) continue;
@@ -378,7 +378,7 @@ absl::Status ProgramMemory::TakePersistent() {
 absl::Status ProgramMemory::Take() {
   RETURN_IF_ERROR(FindPersistent());
   RETURN_IF_ERROR(CheckLimits());
-  RETURN_IF_ERROR(books_.MakeRoom(*this));
+  RETURN_IF_ERROR(books_.Reserve(*this));
   RETURN_IF_ERROR(TakePersistent());
   is_taken_ = true;
   return absl::OkStatus();

@@ -113,7 +113,7 @@ class MemoryBooks {
   };
   void HoldPersistent(int device, Arena memory, const std::vector<PersistentRoot>& roots);
   // Makes areas at least as large as `user` wants, and tells all other users of areas that have moved.
-  absl::Status MakeRoom(ProgramMemory& user);
+  absl::Status Reserve(ProgramMemory& user);
   absl::Status Grow(int device, int area, int64_t bytes);
   void Leave(ProgramMemory& user);
 
@@ -164,7 +164,7 @@ class ProgramMemory {
   char* AddressOf(int device, int area) const;
   absl::Status CheckLimits() const;
   // Returns ResourceExhausted unless the areas are as large as this Program wants them.
-  absl::Status CheckRoom() const;
+  absl::Status CheckReserved() const;
   absl::Status FindPersistent();  // finds the persistent tensors that are held
   absl::Status TakePersistent();  // takes memory for those that are not
   // Whether no tensor of a persistent root or bucket is held.

@@ -325,7 +325,7 @@ std::vector<TensorView> StateCopy::views(StateKind kind) const {
   return views;
 }
 
-void MakeRoom(const Program& program, StateCopy& copy, absl::Span<const StateKind> kinds) {
+void ReserveState(const Program& program, StateCopy& copy, absl::Span<const StateKind> kinds) {
   size_t next = 0;
   for (StateKind kind : kinds) {
     for (size_t p = 0; p < program.parameters.size(); ++p) {
@@ -346,7 +346,7 @@ absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateC
 }
 
 absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds) {
-  MakeRoom(loaded.program(), copy, kinds);
+  ReserveState(loaded.program(), copy, kinds);
   for (size_t p = 0; p < loaded.program().parameters.size(); ++p) RETURN_IF_ERROR(CopyParameter(loaded, p, copy));
   return absl::OkStatus();
 }

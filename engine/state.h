@@ -70,9 +70,9 @@ absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> t
 // more memory than the largest box that a device holds. Internal, with tensor and devices, where two devices hold the same
 // box but not the same bits of it. REQUIRES: synchronized.
 absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
-// Do the same, one parameter after the other: MakeRoom makes room in `copy` for all of `kinds`; each CopyParameter then
+// Do the same, one parameter after the other: ReserveState makes room in `copy` for all of `kinds`; each CopyParameter then
 // copies all state that `copy` has of one of Program::parameters.
-void MakeRoom(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
+void ReserveState(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
 absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
 // Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as WriteTensors.

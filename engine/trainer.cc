@@ -288,7 +288,7 @@ class Training {
       if (copy == nullptr) {
         RETURN_IF_ERROR(CollectAll());
         ASSIGN_OR_RETURN(copy, options_.copies.begin(step));
-        MakeRoom(program, *copy);
+        ReserveState(program, *copy);
       }
       return WithContext(CopyParameter(executor_.loaded(), parameter, *copy),
                          absl::StrFormat("the state after %d steps cannot be saved", step));

@@ -171,9 +171,9 @@ absl::Status Checkpointing::CheckFolder() const {
 
 absl::Status Checkpointing::MakeRoom(const program::Program& program) {
   if (!saves()) return absl::OkStatus();
-  engine::MakeRoom(program, saver_->copy());
+  engine::ReserveState(program, saver_->copy());
   const int64_t bytes = engine::CheckpointBytes(program);
-  RETURN_IF_ERROR(folder_->CheckRoom(bytes));
+  RETURN_IF_ERROR(folder_->CheckFreeSpace(bytes));
   ASSIGN_OR_RETURN(const int64_t free, folder_->FreeBytes());
   ASSIGN_OR_RETURN(const int64_t added, folder_->MostAdded());
   if (const std::string note = RoomNote(bytes, free, added); !note.empty()) Warn(absl::StrCat(folder_->path(), ": ", note));

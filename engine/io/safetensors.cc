@@ -13,9 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "base/quoted.h"
 #include "base/status_macros.h"
-#include "engine/error_context.h"
 #include "engine/io/file.h"
-#include "engine/io/mapped_file.h"
 #include "nlohmann/json.hpp"
 
 namespace colonnade::engine {
@@ -383,21 +381,6 @@ absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> 
     views.push_back({tensor.name, program::DType::kF32, tensor.shape, {bytes, floats.size() * sizeof(float)}});
   }
   return SaveTensors(path, views);
-}
-
-absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes) {
-  ASSIGN_OR_RETURN(std::vector<TensorView> views, ViewTensors(bytes));
-  std::vector<NamedTensor> tensors;
-  tensors.reserve(views.size());
-  for (const TensorView& view : views) tensors.push_back(AsDoubles(view));
-  return tensors;
-}
-
-absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path) {
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  absl::StatusOr<std::vector<NamedTensor>> tensors = ParseTensors(file.bytes());
-  if (!tensors.ok()) return WithContext(tensors.status(), path);
-  return tensors;
 }
 
 }  // namespace colonnade::engine

@@ -22,7 +22,9 @@ namespace colonnade::engine {
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors);
 
 // Returns the F32 and F64 tensors of a file, whose contents are `bytes`, in the order of their bytes; nothing is copied.
-// Counters of batches are left out. Errors as LoadTensors.
+// Counters of batches are left out. InvalidArgument with tensor, expected and found where the file breaks a rule of the
+// format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole, sizes that do not fit
+// shapes) or its checksum is not the one that it states. MapWeights (engine/io/weights.h) reads files.
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);
 
 // Whether a tensor of that name is the counter that PyTorch keeps with a batch normalisation, an I64 that nothing here
@@ -34,12 +36,6 @@ bool IsBatchCounter(absl::string_view name);
 absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors);
 // Does the same, with all values as F32.
 absl::Status SaveTensors(const std::string& path, absl::Span<const NamedTensor> tensors);
-
-// Read tensors of F32 and F64, in the order of their bytes. InvalidArgument with file, tensor, expected and found where the
-// file breaks a rule of the format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave a hole,
-// sizes that do not fit shapes) or its checksum is not the one that it states; NotFound where it is missing.
-absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& path);
-absl::StatusOr<std::vector<NamedTensor>> ParseTensors(absl::string_view bytes);
 
 }  // namespace colonnade::engine
 

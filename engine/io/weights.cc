@@ -31,11 +31,26 @@ bool IsFileBeside(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// Files of other programs may be damaged: a negative variance makes NaN of its channel, or takes it for the largest.
+absl::Status CheckVariances(absl::Span<const TensorView> tensors) {
+  for (const TensorView& tensor : tensors) {
+    if (!absl::EndsWith(tensor.name, ".running_var")) continue;
+    const std::vector<double> variances = AsDoubles(tensor).values;
+    for (size_t i = 0; i < variances.size(); ++i) {
+      if (!(variances[i] < 0)) continue;
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "tensor \"%s\": expected variances of at least 0, found %g as element %d", tensor.name, variances[i], i));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddFile(const std::string& path, MappedWeights& weights) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   absl::StatusOr<std::vector<TensorView>> tensors = ViewTensors(file.bytes());
   if (!tensors.ok()) return WithContext(tensors.status(), path);
   RETURN_IF_ERROR(WithContext(CheckFinite(*tensors), path));
+  RETURN_IF_ERROR(WithContext(CheckVariances(*tensors), path));
   weights.files.push_back(std::move(file));
   for (TensorView& tensor : *tensors) weights.tensors.push_back(std::move(tensor));
   return absl::OkStatus();

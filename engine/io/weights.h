@@ -24,9 +24,9 @@ struct MappedWeights {
   std::vector<TensorView> tensors;  // by file, then in the order of their bytes
 };
 
-// Maps the weights at `path` and checks that all are finite. Errors as LoadTensors; for an index also NotFound where a file
-// that it names is missing, and InvalidArgument where such a name leads elsewhere, or a file has more or fewer tensors than
-// the index names for it.
+// Maps the weights at `path` and checks that all are finite, and running variances at least 0. NotFound where the file, or
+// one that an index names, is missing; InvalidArgument with file, tensor, expected and found as ViewTensors', and where such
+// a name leads elsewhere, or a file has more or fewer tensors than the index names for it.
 absl::StatusOr<MappedWeights> MapWeights(const std::string& path);
 
 using WeightMap = std::map<std::string, std::string>;  // from the name of a tensor to that of its file

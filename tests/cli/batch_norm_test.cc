@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
 namespace {
@@ -124,7 +125,7 @@ TEST_F(BatchNormFlags, AnEvaluationHasNoGhostBatches) {
 
 TEST_F(BatchNormFlags, TheFileHoldsRunningStatisticsAndEvaluationReadsThem) {
   const json trained = TestOf(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))));
-  absl::StatusOr<std::vector<engine::NamedTensor>> tensors = engine::LoadTensors(In("w.safetensors"));
+  absl::StatusOr<std::vector<engine::NamedTensor>> tensors = engine::LoadWeights(In("w.safetensors"));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   int statistics = 0;
   for (engine::NamedTensor& tensor : *tensors) {
@@ -153,10 +154,10 @@ TEST_F(BatchNormFlags, TrainingGoesOnFromTheStatisticsOfTheFile) {
         Run(absl::StrCat("train --model=resnet20 --data=digits --width=0.5 --steps=1 --batch=24 --lr=0 --init=", In(from),
                          " --save=", after));
     EXPECT_EQ(r.code, 0) << r.err;
-    return *engine::LoadTensors(after);
+    return *engine::LoadWeights(after);
   };
   ASSERT_EQ(Run(absl::StrCat(kTrainResnet, "--save=", In("w.safetensors"))).code, 0);
-  const std::vector<engine::NamedTensor> trained = *engine::LoadTensors(In("w.safetensors"));
+  const std::vector<engine::NamedTensor> trained = *engine::LoadWeights(In("w.safetensors"));
   std::vector<engine::NamedTensor> forgotten = trained;
   for (engine::NamedTensor& tensor : forgotten) {
     if (IsStatistic(tensor)) std::fill(tensor.values.begin(), tensor.values.end(), 0);

@@ -23,6 +23,7 @@
 #include "tests/cli/shell.h"
 #include "tests/folder.h"
 #include "tests/paths.h"
+#include "tests/read_file.h"
 
 namespace colonnade::cli {
 

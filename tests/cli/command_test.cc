@@ -17,6 +17,7 @@
 #include "models/models.h"
 #include "nlohmann/json.hpp"
 #include "partition/named_plans.h"
+#include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
 namespace {
@@ -263,7 +264,7 @@ TEST_F(Command, InterruptEndsAfterTheStepWithWhatIsKnown) {
   const Result r = Wait(child);
   EXPECT_EQ(r.code, 130) << r.err;
   EXPECT_GT(json::parse(r.out)["losses"].size(), 0u);
-  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_TRUE(engine::LoadWeights(In("w.safetensors")).ok());
 }
 
 TEST_F(Command, InterruptEndsVerifyAtOnce) {

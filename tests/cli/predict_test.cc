@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
 #include "tests/data/image_files.h"
+#include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
 namespace {
@@ -153,7 +154,7 @@ TEST_F(Predict, ClassesHaveTheNamesOfTheTrainingSetAndJsonTheirNumbersToo) {
 TEST_F(Predict, LogitsThatAreNotFiniteAreNoAnswer) {
   TrainOnDigits();
   WriteDigits("digits");
-  std::vector<engine::NamedTensor> weights = engine::LoadTensors(In("w")).value();
+  std::vector<engine::NamedTensor> weights = engine::LoadWeights(In("w")).value();
   for (engine::NamedTensor& tensor : weights) {
     if (tensor.shape.size() > 1) std::fill(tensor.values.begin(), tensor.values.end(), 3e38);
   }
@@ -166,7 +167,7 @@ TEST_F(Predict, OneWhoseLogitsAreNotFiniteLeavesTheOthersTheirAnswers) {
   TrainOnDigits();
   WriteDigits("digits");
   Write("black.png", data::PngOf({8, 8, 1, std::vector<uint8_t>(64)}));
-  std::vector<engine::NamedTensor> weights = engine::LoadTensors(In("w")).value();
+  std::vector<engine::NamedTensor> weights = engine::LoadWeights(In("w")).value();
   for (engine::NamedTensor& tensor : weights) {
     if (tensor.shape.size() == 1) std::fill(tensor.values.begin(), tensor.values.end(), 0);
     if (tensor.shape[0] == 10) std::fill(tensor.values.begin(), tensor.values.end(), 3e38);

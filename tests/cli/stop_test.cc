@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
 namespace {
@@ -68,7 +69,7 @@ TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
   const std::string saves = absl::StrCat("--json --save=", In("w.safetensors"), " --checkpoint=", In("run"));
   const Result r = StopAfterSteps(absl::StrCat(kEndless, saves), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
-  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_TRUE(engine::LoadWeights(In("w.safetensors")).ok());
   EXPECT_EQ(json::parse(r.out)["stopped"], true);
   EXPECT_THAT(r.err, HasSubstr("is saved; --resume goes on"));
   EXPECT_THAT(r.err, HasSubstr("stopping after the steps that have begun\n")) << "a second SIGTERM does not quit";
@@ -78,7 +79,7 @@ TEST_F(Stop, SigtermSavesAndAsksToBeRunAgain) {
 TEST_F(Stop, SigtermWithWeightsAloneSavedIs143) {
   const Result r = StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors")), SIGTERM);
   EXPECT_EQ(r.code, 143) << r.err;
-  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_TRUE(engine::LoadWeights(In("w.safetensors")).ok());
   EXPECT_THAT(r.err, HasSubstr("the weights of the steps done are saved"));
 }
 
@@ -92,14 +93,14 @@ TEST_F(Stop, ASecondSigtermDoesNotLoseWhatTheFirstKeeps) {
   const Result r =
       StopAgainAndAgain(absl::StrCat(kEndless, "--save=", In("w.safetensors"), " --checkpoint=", In("run")), SIGTERM);
   EXPECT_EQ(r.code, 75) << r.err;
-  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_TRUE(engine::LoadWeights(In("w.safetensors")).ok());
 }
 
 TEST_F(Stop, ATerminalThatIsClosedIsAsSigterm) {
   const Result r =
       StopAfterSteps(absl::StrCat(kEndless, "--save=", In("w.safetensors"), " --checkpoint=", In("run")), SIGHUP);
   EXPECT_EQ(r.code, 75) << r.err;
-  EXPECT_TRUE(engine::LoadTensors(In("w.safetensors")).ok());
+  EXPECT_TRUE(engine::LoadWeights(In("w.safetensors")).ok());
 }
 
 // What was to be shown on it is lost, and no error.

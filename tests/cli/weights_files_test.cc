@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/engine/load_weights.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cli {
@@ -34,7 +35,7 @@ using WeightsFiles = Command;
 
 TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
   ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
-  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadTensors(In("w.safetensors"));
+  absl::StatusOr<std::vector<engine::NamedTensor>> weights = engine::LoadWeights(In("w.safetensors"));
   ASSERT_TRUE(weights.ok());
   for (engine::NamedTensor& tensor : *weights) {
     if (tensor.name == "conv3.weight") tensor.values[7] = std::numeric_limits<double>::quiet_NaN();
@@ -49,7 +50,7 @@ TEST_F(WeightsFiles, ValuesThatAreNotFiniteAre65WhereTheyAreRead) {
 TEST_F(WeightsFiles, NegativeVariancesAre65) {
   const std::string network = " --model=resnet20 --width=0.25 --data=digits --batch=8 ";
   ASSERT_EQ(Run(absl::StrCat("train", network, "--steps=1 --save=", In("w"))).code, 0);
-  std::vector<engine::NamedTensor> tensors = *engine::LoadTensors(In("w"));
+  std::vector<engine::NamedTensor> tensors = *engine::LoadWeights(In("w"));
   for (engine::NamedTensor& tensor : tensors) {
     if (tensor.name == "bn1.running_var") tensor.values[1] = -5;
   }
@@ -60,7 +61,7 @@ TEST_F(WeightsFiles, NegativeVariancesAre65) {
 
 TEST_F(WeightsFiles, AnIndexOfSeveralFilesIsTakenForOne) {
   ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
-  const std::vector<engine::NamedTensor> weights = *engine::LoadTensors(In("w.safetensors"));
+  const std::vector<engine::NamedTensor> weights = *engine::LoadWeights(In("w.safetensors"));
   json index;
   for (size_t i = 0; i < weights.size(); ++i) {
     const std::string file = absl::StrCat("w-", i, ".safetensors");

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 
 namespace colonnade::cuda {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/data/record_writer.h"
 #include "tests/data/sample_folder.h"
 #include "tests/shared_data.h"
 

@@ -12,6 +12,7 @@
 #include "data/image_records.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/data/record_writer.h"
 #include "tests/sanitized.h"
 #include "tests/shared_data.h"
 

@@ -159,7 +159,7 @@ class Turns {
     }
     return executor.EnqueueAround(inputs, [&](size_t parameter) {
       while (executor.in_flight() > 0) Collect(executor);
-      if (copy.tensors.empty()) MakeRoom(executor.program(), copy);
+      if (copy.tensors.empty()) ReserveState(executor.program(), copy);
       return CopyParameter(executor.loaded(), parameter, copy);
     });
   }

@@ -15,6 +15,7 @@
 #include "tests/engine/locks.h"
 #include "tests/engine/parameters.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 
 namespace colonnade::engine {
 namespace {
@@ -190,8 +191,8 @@ TEST_F(Checkpoints, AFolderThatIsNotThereAndOneThatCannotBe) {
 
 TEST_F(Checkpoints, ADiskWithoutRoomIsToldBefore) {
   const std::unique_ptr<CheckpointFolder> folder = Open();
-  EXPECT_TRUE(folder->CheckRoom(1).ok());
-  const absl::Status status = folder->CheckRoom(int64_t{1} << 60);
+  EXPECT_TRUE(folder->CheckFreeSpace(1).ok());
+  const absl::Status status = folder->CheckFreeSpace(int64_t{1} << 60);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("expected room for a checkpoint of 1152921504606.8 MB, found"));
 }

@@ -19,6 +19,7 @@
 #include "tests/engine/parameters.h"
 #include "tests/folder.h"
 #include "tests/no_threads.h"
+#include "tests/read_file.h"
 
 namespace colonnade::engine {
 namespace {

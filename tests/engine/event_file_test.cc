@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/locks.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 
 namespace colonnade::engine {
 namespace {

@@ -22,8 +22,10 @@
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/load_weights.h"
 #include "tests/engine/safetensors_bytes.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 
 namespace colonnade::engine {
 namespace {
@@ -268,7 +270,7 @@ TEST_F(Safetensors, RoundTripWithAnAlignedHeader) {
   std::memcpy(&length, bytes.data(), 8);
   EXPECT_EQ(length % 8, 0u);
   EXPECT_EQ(bytes[8], '{');
-  absl::StatusOr<std::vector<NamedTensor>> read = LoadTensors(In("t"));
+  absl::StatusOr<std::vector<NamedTensor>> read = LoadWeights(In("t"));
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->size(), 4u);
   for (const NamedTensor& t : tensors) {

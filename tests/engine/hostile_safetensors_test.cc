@@ -13,8 +13,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/allocations.h"
+#include "tests/engine/load_weights.h"
 #include "tests/engine/safetensors_bytes.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::engine {
@@ -260,7 +262,7 @@ TEST_F(SaveTensorsTest, EachTensorIsSavedInItsOwnTypeAndSinglesAsBefore) {
   EXPECT_EQ(as_views, *ReadFile(file_));
   ASSERT_TRUE(SaveTensors(file_, std::vector<TensorView>{w, v}).ok());
   EXPECT_THAT(*ReadFile(file_), HasSubstr(R"("v":{"dtype":"F64","shape":[1],"data_offsets":[8,16]})"));
-  EXPECT_EQ((*LoadTensors(file_))[1].values, std::vector<double>{0.1});
+  EXPECT_EQ((*LoadWeights(file_))[1].values, std::vector<double>{0.1});
 }
 
 TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
@@ -303,15 +305,15 @@ TEST_F(SaveTensorsTest, EveryFloatComesBackWithItsBits) {
                                       std::numeric_limits<double>::infinity(),
                                       double{0.1f}};
   ASSERT_TRUE(SaveTensors(file_, std::vector<NamedTensor>{{"w", {6}, values}}).ok());
-  const std::vector<double> read = (*LoadTensors(file_))[0].values;
+  const std::vector<double> read = (*ParseTensors(*ReadFile(file_)))[0].values;
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 6 * sizeof(double)), 0);
 }
 
 TEST_F(SaveTensorsTest, ErrorsOfLoadingNameTheFile) {
-  EXPECT_EQ(LoadTensors(file_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadWeights(file_).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(ReplaceFile(file_, "short").ok());
-  EXPECT_EQ(LoadTensors(file_).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(LoadTensors(file_).status().message()), HasSubstr(file_));
+  EXPECT_EQ(LoadWeights(file_).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(LoadWeights(file_).status().message()), HasSubstr(file_));
 }
 
 TEST_F(SaveTensorsTest, BytesThatAreNoWholeNumberOfElementsAreRefused) {

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "program/builder.h"
 #include "tests/engine/fake_backend.h"
+#include "tests/engine/load_weights.h"
 #include "tests/engine/parameters.h"
 
 namespace colonnade::engine {
@@ -215,7 +216,7 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
   Loaded from_file(WithStatistics(1));
   const std::string path = ::testing::TempDir() + "/state_test_statistics.safetensors";
   ASSERT_TRUE(SaveTensors(path, *ReadTensors(other.loaded)).ok());
-  const absl::StatusOr<std::vector<NamedTensor>> saved = LoadTensors(path);
+  const absl::StatusOr<std::vector<NamedTensor>> saved = LoadWeights(path);
   ASSERT_TRUE(saved.ok()) << saved.status();
   std::filesystem::remove(path);
   ASSERT_TRUE(WriteTensors(from_file.loaded, *saved).ok());

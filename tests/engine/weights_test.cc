@@ -52,6 +52,17 @@ TEST_F(Weights, OfSeveralFilesAreThoseOfOne) {
   EXPECT_EQ(LoadWeights(In("2.safetensors"))->size(), 1u);
 }
 
+TEST_F(Weights, VariancesBelow0AreDamage) {
+  const auto save = [&](double variance) {
+    const std::vector<NamedTensor> tensors = {{"bn.running_mean", {2}, {-1, -1}}, {"bn.running_var", {2}, {0, variance}}};
+    EXPECT_TRUE(SaveTensors(In("f"), tensors).ok());
+    return MapWeights(In("f")).status();
+  };
+  EXPECT_TRUE(save(0).ok());
+  EXPECT_EQ(save(-5), absl::InvalidArgumentError(
+                          In("f") + ": tensor \"bn.running_var\": expected variances of at least 0, found -5 as element 1"));
+}
+
 TEST_F(Weights, AMissingFileIsNamed) {
   std::filesystem::remove(In("2.safetensors"));
   ExpectRefused(kTwoShards, In("2.safetensors"), "No such file", absl::StatusCode::kNotFound);

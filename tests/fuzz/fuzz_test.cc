@@ -10,6 +10,7 @@
 #include "tests/allocations.h"
 #include "tests/fuzz/targets.h"
 #include "tests/paths.h"
+#include "tests/read_file.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::fuzz {

@@ -29,6 +29,7 @@
 #include "partition/plan.h"
 #include "program/text.h"
 #include "program/verify.h"
+#include "tests/data/record_writer.h"
 #include "tests/data/tar_writer.h"
 #include "tools/network_file.h"
 #include "tools/rows.h"

@@ -15,6 +15,7 @@
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "tests/folder.h"
+#include "tests/read_file.h"
 #include "tools/branch_lanes.h"
 #include "tools/drawing_rows.h"
 

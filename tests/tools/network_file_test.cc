@@ -16,6 +16,7 @@
 #include "program/text.h"
 #include "tests/folder.h"
 #include "tests/paths.h"
+#include "tests/read_file.h"
 
 namespace colonnade::tools {
 namespace {
