@@ -75,6 +75,7 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
 }
 
 absl::Status CheckPolicy(const LearningRatePolicy& policy) {
+  if (policy.function) return absl::OkStatus();
   if (policy.shape == Shape::kStep && policy.every < 1) {
     return absl::FailedPreconditionError(
         absl::StrFormat("learning rate: expected LearningRatePolicy::every of at least 1 step, found %d", policy.every));
@@ -90,6 +91,7 @@ absl::Status CheckPolicy(const LearningRatePolicy& policy) {
 }
 
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {
+  if (policy.function) return policy.function(step);
   if (policy.shape == Shape::kOneCycle) return OneCycle(policy, step);
   const auto warm_up = static_cast<double>(policy.warm_up), t = static_cast<double>(step);
   const double base = policy.base * (step < policy.warm_up ? (t + 1) / warm_up : 1);

@@ -3,6 +3,7 @@
 #define COLONNADE_ENGINE_LEARNING_RATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct LearningRatePolicy {
   double power = 1;
   int64_t steps = 0;  // of the whole run; of the last three shapes
   int64_t warm_up = 0;
+  // Where it is set, it gives the rate of step t, and nothing else of the policy counts. No file records it: who goes on
+  // with a checkpoint gives the function again, and it is asked for the steps of the whole run, so it must be a function of
+  // the step alone for the rates to be those of a run that never stopped.
+  std::function<double(int64_t step)> function{};
 };
 
 // What ParseLearningRatePolicy reads; N are steps, F and P numbers above 0.
@@ -44,7 +49,7 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
 // and kOneCycle without a length, or a warm-up as long as that.
 absl::Status CheckPolicy(const LearningRatePolicy& policy);
 
-// Returns the rate of a step, counted from 0. REQUIRES: CheckPolicy(policy) is OK.
+// Returns the rate of a step, counted from 0; of a function whatever that returns. REQUIRES: CheckPolicy(policy) is OK.
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step);
 
 }  // namespace colonnade::engine

@@ -70,22 +70,29 @@ std::string NoSuchTensor(const Program& program, const std::string& name, absl::
   return nearest.empty() ? "no such tensor" : absl::StrFormat("no such tensor; the nearest name is \"%s\"", nearest);
 }
 
-// The tensor of `tensors` for each parameter that has such state, in the Program's order.
+// Of each of the Program's parameters its tensor of `tensors`; null where it has no such state, or is of one of
+// `new_layers`.
 template <class Tensor>
-absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKind kind, absl::Span<const Tensor> tensors) {
+absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKind kind, absl::Span<const Tensor> tensors,
+                                                 const std::set<std::string>& new_layers = {}) {
   absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
   for (const Tensor& tensor : tensors) by_name.try_emplace(tensor.name, &tensor);
   std::vector<const Tensor*> matched;
   for (const Parameter& parameter : program.parameters) {
+    matched.push_back(nullptr);
     if (!Has(parameter, kind)) continue;
     const auto found = by_name.find(parameter.name);
+    if (new_layers.contains(parameter.layer)) {
+      if (found != by_name.end()) by_name.erase(found);
+      continue;
+    }
     if (found == by_name.end() || found->second->shape != parameter.shape) {
       return absl::InvalidArgumentError(
           absl::StrFormat("tensor \"%s\": expected shape %s, found %s", parameter.name, program::ToString(parameter.shape),
                           found == by_name.end() ? NoSuchTensor(program, parameter.name, tensors)
                                                  : program::ToString(found->second->shape)));
     }
-    matched.push_back(found->second);
+    matched.back() = found->second;
     by_name.erase(found);
   }
   for (const Tensor& tensor : tensors) {
@@ -94,6 +101,20 @@ absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKi
         absl::StrFormat("tensor \"%s\": network \"%s\" has no such parameter", tensor.name, program.model));
   }
   return matched;
+}
+
+absl::Status CheckNewLayers(const Program& program, StateKind kind, const std::set<std::string>& new_layers) {
+  std::set<std::string> layers;
+  for (const Parameter& parameter : program.parameters) {
+    if (Has(parameter, kind)) layers.insert(parameter.layer);
+  }
+  for (const std::string& layer : new_layers) {
+    if (layers.contains(layer)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("new layer \"%s\": network \"%s\" has no layer of that name with a %s%s", layer, program.model,
+                        program::Name(kind), base::DidYouMean("; ", layer, {layers.begin(), layers.end()})));
+  }
+  return absl::OkStatus();
 }
 
 int64_t BytesOf(const Program& program, const Parameter& parameter) {
@@ -289,14 +310,12 @@ absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> t
   const Program& program = loaded.program();
   ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
   for (const NamedTensor* tensor : matched) {
-    if (static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
+    if (tensor == nullptr || static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
     return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
                                                       program::ElementCount(tensor->shape), tensor->values.size()));
   }
-  size_t next = 0;
-  for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, kind)) continue;
-    RETURN_IF_ERROR(WritePieces(parameter, loaded, kind, matched[next++]->values));
+  for (size_t p = 0; p < matched.size(); ++p) {
+    if (matched[p] != nullptr) RETURN_IF_ERROR(WritePieces(program.parameters[p], loaded, kind, matched[p]->values));
   }
   return absl::OkStatus();
 }
@@ -351,19 +370,22 @@ absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<
   return absl::OkStatus();
 }
 
-absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors) {
+absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors,
+                        const std::set<std::string>& new_layers) {
   const Program& program = loaded.program();
-  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors));
+  RETURN_IF_ERROR(CheckNewLayers(program, kind, new_layers));
+  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors, new_layers));
   for (const TensorView* tensor : matched) {
+    if (tensor == nullptr) continue;
     const int64_t expected = program::ElementCount(tensor->shape) * program::SizeInBytes(tensor->dtype);
     if (std::ssize(tensor->bytes) == expected) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("tensor \"%s\": expected %d bytes, found %d", tensor->name, expected, tensor->bytes.size()));
   }
-  size_t next = 0;
-  for (const Parameter& parameter : program.parameters) {
-    if (!Has(parameter, kind)) continue;
-    const TensorView& tensor = *matched[next++];
+  for (size_t p = 0; p < matched.size(); ++p) {
+    if (matched[p] == nullptr) continue;
+    const TensorView& tensor = *matched[p];
+    const Parameter& parameter = program.parameters[p];
     RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
                         ? WriteBoxes(loaded, parameter.pieces(kind), tensor)
                         : WritePieces(parameter, loaded, kind, AsDoubles(tensor).values));

@@ -3,6 +3,7 @@
 #define COLONNADE_ENGINE_STATE_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,12 @@ void ReserveState(const program::Program& program, StateCopy& copy, absl::Span<c
 absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
 // Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as WriteTensors.
-absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors);
+//
+// Layers of `new_layers` keep what they hold, whatever `tensors` has for their parameters: so a network begins with the
+// weights of one for other classes, where `new_layers` are the heads (layers::LayerGraph::Heads) and were initialised
+// before. InvalidArgument where one of them has no such state.
+absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors,
+                        const std::set<std::string>& new_layers = {});
 
 // Returns the bytes that a StateCopy of all state of `program` has.
 int64_t StateBytes(const program::Program& program);

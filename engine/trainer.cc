@@ -269,13 +269,17 @@ class Training {
     const StepInputs inputs{.learning_rate = LearningRateAt(options_.learning_rate, step),
                             .step = static_cast<uint64_t>(step),
                             .seed = options_.seed};
+    if (!std::isfinite(inputs.learning_rate)) {
+      return EndInGoodState(absl::FailedPreconditionError(
+          absl::StrFormat("step %d: expected a learning rate that is finite, found %g", step + 1, inputs.learning_rate)));
+    }
     const bool copies = step > options_.start.step && options_.copies.is_due && options_.copies.is_due(step);
     const absl::Status read = ReadBatch(executor_, inputs_, data_, SampleOf(step));
-    if (!read.ok()) return EndOfInput(read);
+    if (!read.ok()) return EndInGoodState(read);
     return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
   }
 
-  absl::Status EndOfInput(const absl::Status& why) {
+  absl::Status EndInGoodState(const absl::Status& why) {
     RETURN_IF_ERROR(CollectAll());
     if (options_.before_error) options_.before_error(steps_done());
     return why;

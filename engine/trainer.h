@@ -54,9 +54,9 @@ struct TrainOptions {
   // are those that the other run's next steps would have. A position made by hand may combine any step with any sample; its
   // loss is ignored.
   RunPosition start{};
-  int64_t steps = 1;  // from there, at least 1
-  uint64_t seed = 1;  // < 2^53
-  LearningRatePolicy learning_rate{};
+  int64_t steps = 1;                   // from there, at least 1
+  uint64_t seed = 1;                   // < 2^53
+  LearningRatePolicy learning_rate{};  // or a function of the step: LearningRatePolicy::function
   // true: a step whose gradients are not finite leaves all state as it was, as its Program must (program::UpdateGate), and
   // training goes on, unless all steps of a run from step 0 are such, or kMostSkippedInARow behind each other; false:
   // training ends there.
@@ -65,8 +65,8 @@ struct TrainOptions {
   std::function<void(const TrainProgress&)> on_step{};
   StateCopies copies{};
   Pauses pauses{};
-  // Called before Train returns an error that leaves the state good: the data cannot be read, or a pause fails otherwise
-  // than by OutOfRange. All steps before are collected: the state is that after so many steps.
+  // Called before Train returns an error that leaves the state good: the data cannot be read, a learning rate is not finite,
+  // or a pause fails otherwise than by OutOfRange. All steps before are collected: the state is that after so many steps.
   std::function<void(int64_t steps_done)> before_error{};
   // Where this is not null and Train returns an error behind its first step, it gets the report of the steps before, without
   // the last steps' times.

@@ -135,6 +135,29 @@ int64_t LayerGraph::ForwardFlops(int64_t n) const {
 
 int64_t LayerGraph::classes() const { return logits().sample_shape[0]; }
 
+std::set<std::string> LayerGraph::HeadsOf(LayerId loss) const {
+  std::vector<bool> reaches(nodes.size(), false);
+  reaches[loss.value] = true;
+  std::set<std::string> heads;
+  for (int32_t i = loss.value; i >= 0; --i) {
+    if (!reaches[i]) continue;
+    if (!nodes[i].parameters.empty()) {
+      heads.insert(nodes[i].name);
+    } else {
+      for (LayerId input : nodes[i].inputs) reaches[input.value] = true;
+    }
+  }
+  return heads;
+}
+
+std::set<std::string> LayerGraph::Heads() const {
+  std::set<std::string> heads;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (IsLoss(nodes[i].layer)) heads.merge(HeadsOf(LayerId{static_cast<int32_t>(i)}));
+  }
+  return heads;
+}
+
 std::vector<bool> LayerGraph::ReachesLast() const {
   std::vector<bool> reaches(nodes.size(), false);
   for (size_t i = nodes.size(); i-- > 0;) {

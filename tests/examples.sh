@@ -35,6 +35,11 @@ run "$1" own_dataset
 expect "the loss to fall to a quarter" '/^drawings, 2000 of them: loss/ { found = $6 > 4 * $8 } END { exit !found }'
 expect "four in five of 500 other drawings to be right" '/^of others/ { found = $3 > 400 && $5 == 500 } END { exit !found }'
 
+run "$1" fine_tuning
+expect "the loss to fall to a quarter" '/^ten digits: loss/ { found = $4 > 4 * $6 } END { exit !found }'
+expect "the loss to fall to half, two layers frozen and nine in ten of 360 right" \
+  '/^even or odd: loss/ { found = $5 > 2 * $7 && $8 == 2 && $11 > 324 && $13 == 360 } END { exit !found }'
+
 run "$1" plan_without_training
 says '^alexnet, a batch of 256, on dgx1-v100$'
 says '^[0-9]+ plans simulated; none takes less than [0-9.]+ ms. The choice, by layer:$'

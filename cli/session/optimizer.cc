@@ -2,7 +2,9 @@
 
 #include <fnmatch.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
 #include <variant>
 
 #include "absl/algorithm/container.h"
@@ -11,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "cli/session/learning_rate.h"
-#include "layers/traits.h"
 
 namespace colonnade::cli {
 namespace {
@@ -51,22 +52,6 @@ std::set<std::string> FrozenLayers(const OptimizerFlags& flags, const layers::La
 
 }  // namespace
 
-std::string HeadOf(const layers::LayerGraph& graph) {
-  const auto head = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), HasParameters);
-  return head == graph.nodes.rend() ? "" : head->name;
-}
-
-std::set<std::string> HeadsOf(const layers::LayerGraph& graph) {
-  std::set<std::string> heads = {HeadOf(graph)};
-  for (size_t i = 0; i + 1 < graph.nodes.size(); ++i) {
-    const layers::LayerNode* node = &graph.nodes[i];
-    if (!layers::IsLoss(node->layer)) continue;
-    while (!HasParameters(*node) && !node->inputs.empty()) node = &graph.node(node->inputs[0]);
-    if (HasParameters(*node)) heads.insert(node->name);
-  }
-  return heads;
-}
-
 absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& graph) {
   struct FlagOfOptimizer {
     const char* name;
@@ -95,7 +80,7 @@ absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& gr
         absl::StrFormat("--freeze: expected the name of a layer with parameters, or a pattern of some, found \"%s\"%s",
                         pattern, base::DidYouMean("; ", pattern, layers)));
   }
-  for (const std::string& head : flags.weights.replace_head ? HeadsOf(graph) : std::set<std::string>()) {
+  for (const std::string& head : flags.weights.replace_head ? graph.Heads() : std::set<std::string>()) {
     if (!FrozenLayers(flags.optimizer, graph).contains(head)) continue;
     return absl::FailedPreconditionError(
         absl::StrFormat("--replace-head: expected a last layer that is trained, found \"%s\" frozen", head));
@@ -114,7 +99,10 @@ partition::UpdateOptions UpdateOptionsOf(const OptimizerFlags& flags, const Sess
                                   .skips_not_finite = flags.on_not_finite == "skip",
                                   .frozen_layers = FrozenLayers(flags, session.graph)};
   if (flags.weight_decay >= 0) update.weight_decay = flags.weight_decay;
-  if (flags.head_lr_scale != 1) update.layer_rates[HeadOf(session.graph)] = flags.head_lr_scale;
+  if (flags.head_lr_scale != 1) {
+    const layers::LayerId loss{static_cast<int32_t>(session.graph.nodes.size()) - 1};
+    for (const std::string& head : session.graph.HeadsOf(loss)) update.layer_rates[head] = flags.head_lr_scale;
+  }
   return update;
 }
 

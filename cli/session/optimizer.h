@@ -2,7 +2,6 @@
 #ifndef COLONNADE_CLI_SESSION_OPTIMIZER_H_
 #define COLONNADE_CLI_SESSION_OPTIMIZER_H_
 
-#include <set>
 #include <string>
 
 #include "cli/session/session.h"
@@ -11,10 +10,6 @@
 
 namespace colonnade::cli {
 
-// Returns the last layer with parameters; empty where there is none.
-std::string HeadOf(const layers::LayerGraph& graph);
-// Returns that, and the last such layer before each auxiliary loss.
-std::set<std::string> HeadsOf(const layers::LayerGraph& graph);
 // Refuses flags of another optimiser, and what --freeze cannot mean: a pattern of no layer with parameters, patterns of all,
 // or of a head that is replaced.
 absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& graph);

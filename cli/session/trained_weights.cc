@@ -6,7 +6,6 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -33,21 +32,6 @@ std::string AdviceOnFolder(absl::string_view init) {
                          engine::CheckpointPath(folder, steps->back()), weights);
 }
 
-// Files of other programs may be damaged: a negative variance makes NaN of its channel, or takes it for the largest.
-absl::Status CheckVariances(const std::string& file, absl::Span<const engine::TensorView> weights) {
-  for (const engine::TensorView& tensor : weights) {
-    if (!absl::EndsWith(tensor.name, ".running_var")) continue;
-    const std::vector<double> variances = engine::AsDoubles(tensor).values;
-    for (size_t i = 0; i < variances.size(); ++i) {
-      if (!(variances[i] < 0)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s: tensor \"%s\": expected variances of at least 0, found %g as element %d", file, tensor.name,
-                          variances[i], i));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init) {
@@ -61,9 +45,8 @@ absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init) {
 }
 
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,
-                         engine::LoadedProgram& loaded) {
-  RETURN_IF_ERROR(CheckVariances(flags.weights.init, weights));
-  const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights);
+                         engine::LoadedProgram& loaded, const std::set<std::string>& new_layers) {
+  const absl::Status written = engine::WriteState(loaded, engine::StateKind::kValue, weights, new_layers);
   if (written.ok()) return written;
   return absl::Status(written.code(), absl::StrCat(flags.weights.init, ": ", written.message(),
                                                    AdviceOnHeads(flags.network, written.message())));

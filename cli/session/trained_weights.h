@@ -3,6 +3,8 @@
 #define COLONNADE_CLI_SESSION_TRAINED_WEIGHTS_H_
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -18,9 +20,9 @@ namespace colonnade::cli {
 // has its weights.
 absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init);
 
-// Writes the weights of --init; an error names that file and says what may help.
+// Writes the weights of --init to all layers but the new ones; an error names that file and says what may help.
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,
-                         engine::LoadedProgram& loaded);
+                         engine::LoadedProgram& loaded, const std::set<std::string>& new_layers = {});
 
 // Returns an executor of `program`, which must outlive it, on the devices that --backend names, with the weights of --init;
 // prints the first lines of the command. Errors: ResourceExhausted where the memory does not suffice, else those of

@@ -36,27 +36,6 @@ absl::StatusOr<Samples> OpenTestSamples(const TrainFlags& flags, const data::Sam
   return Samples();
 }
 
-// Returns the names of the parameters that make the logits, those of auxiliary heads, too.
-std::set<std::string> ParametersOfHead(const TrainSetup& run) {
-  const std::set<std::string> heads = HeadsOf(run.session.graph);
-  std::set<std::string> names;
-  for (const program::Parameter& p : run.train_program.parameters) {
-    if (heads.contains(p.layer)) names.insert(p.name);
-  }
-  return names;
-}
-
-// Gives the head of weights for other classes the values that it has been initialised with, which are copied to `initial`.
-absl::Status ReplaceHead(const TrainSetup& run, engine::StateCopy& initial, std::vector<engine::TensorView>& weights) {
-  const std::set<std::string> head = ParametersOfHead(run);
-  RETURN_IF_ERROR(engine::CopyState(run.train->loaded(), initial, kWeightsAlone));
-  std::erase_if(weights, [&](const engine::TensorView& t) { return head.contains(t.name); });
-  for (const engine::TensorView& tensor : initial.views(engine::StateKind::kValue)) {
-    if (head.contains(tensor.name)) weights.push_back(tensor);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
@@ -108,13 +87,11 @@ void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {
 absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {
   if (flags.weights.init.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
-  engine::StateCopy initial;
-  if (flags.weights.replace_head) {
-    RETURN_IF_ERROR(ReplaceHead(run, initial, weights.tensors));
-  }
-  const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded());
-  const bool is_of_head = absl::c_any_of(ParametersOfHead(run), [&](const std::string& name) {
-    return absl::StrContains(taken.message(), absl::StrCat("\"", name, "\""));
+  const std::set<std::string> heads = run.session.graph.Heads();
+  const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded(),
+                                         flags.weights.replace_head ? heads : std::set<std::string>());
+  const bool is_of_head = absl::c_any_of(run.train_program.parameters, [&](const program::Parameter& parameter) {
+    return heads.contains(parameter.layer) && absl::StrContains(taken.message(), absl::StrCat("\"", parameter.name, "\""));
   });
   if (is_of_head && !flags.weights.replace_head) {
     return absl::Status(taken.code(), absl::StrCat(taken.message(), "; --replace-head begins with a new last layer"));

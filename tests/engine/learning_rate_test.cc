@@ -102,5 +102,14 @@ TEST(ParseLearningRatePolicy, ReadsTheShapeAndWhatItNeeds) {
   }
 }
 
+// Neither the length that kCosine wants nor the warm-up counts.
+TEST(LearningRate, OfAFunctionIsWhatItReturnsWhateverElseThePolicySays) {
+  const LearningRatePolicy policy{.shape = Shape::kCosine, .base = 0.5, .warm_up = 4, .function = [](int64_t step) {
+                                    return 1.0 / static_cast<double>(step + 1);
+                                  }};
+  EXPECT_TRUE(CheckPolicy(policy).ok());
+  ExpectRates(policy, {1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5});
+}
+
 }  // namespace
 }  // namespace colonnade::engine

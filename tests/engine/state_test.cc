@@ -240,6 +240,39 @@ TEST(Statistics, AreReadSavedLoadedAndWrittenAsParametersAreAndMustNotLack) {
             "tensor \"conv2.weight\": expected shape [4], found no such tensor");
 }
 
+// Weights of a network for other classes: "b" is of the head.
+TEST(WriteState, LeavesNewLayersAsTheyAre) {
+  Loaded loaded(Parameters(2, 2));
+  loaded.program.parameters[2].layer = "head";
+  const std::vector<NamedTensor> before = loaded.Initial(1);
+  StateCopy other;
+  Loaded from(Parameters(1, 1));
+  from.Initial(2);
+  ASSERT_TRUE(CopyState(from.loaded, other).ok());
+  std::vector<TensorView> tensors = other.views(StateKind::kValue);
+  const std::vector<char> zeros(5 * sizeof(float));
+  tensors[2] = {.name = "b", .dtype = DType::kF32, .shape = {5}, .bytes = zeros};
+  EXPECT_THAT(std::string(WriteState(loaded.loaded, StateKind::kValue, tensors).message()),
+              HasSubstr("tensor \"b\": expected shape [3], found [5]"));
+  for (const bool has_head : {true, false}) {
+    loaded.Initial(1);
+    if (!has_head) tensors.pop_back();
+    ASSERT_TRUE(WriteState(loaded.loaded, StateKind::kValue, tensors, {"head"}).ok()) << has_head;
+    const std::vector<NamedTensor> after = *ReadTensors(loaded.loaded), taken = *ReadTensors(from.loaded);
+    for (const size_t i : {0, 1}) {
+      EXPECT_EQ(after[i].values, taken[i].values);
+      EXPECT_NE(after[i].values, before[i].values);
+    }
+    EXPECT_EQ(after[2].values, before[2].values);
+  }
+  EXPECT_EQ(WriteState(loaded.loaded, StateKind::kValue, tensors, {"heat"}),
+            absl::InvalidArgumentError(
+                "new layer \"heat\": network \"net\" has no layer of that name with a value; did you mean \"head\"?"));
+  tensors.pop_back();
+  EXPECT_THAT(std::string(WriteState(loaded.loaded, StateKind::kValue, tensors, {"head"}).message()),
+              HasSubstr("tensor \"u\": expected shape [8], found no such tensor"));
+}
+
 TEST(CheckCopies, AgreesWhereAllDevicesHoldTheSame) {
   for (const auto& [parts, copies] : {std::pair{1, 1}, {4, 1}, {1, 3}, {2, 2}}) {
     Loaded loaded(Parameters(parts, copies));

@@ -189,6 +189,47 @@ TEST(Train, ARunThatGoesOnComputesWhatOneRunWould) {
   EXPECT_EQ(losses, expected->losses);
 }
 
+// In two parts, of which the second is asked for the steps behind those of the first.
+TEST(Train, ALearningRateMayBeAFunctionOfTheStep) {
+  DigitsRun by_shape("data", 2), by_function("data", 2);
+  const auto digits = Digits(true);
+  TrainOptions options{
+      .steps = 6, .learning_rate = {.shape = LearningRatePolicy::Shape::kStep, .base = 0.02, .factor = 0.5, .every = 2}};
+  const absl::StatusOr<TrainReport> expected = Train(*by_shape.train, *digits, options);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  std::vector<int64_t> asked;
+  options.learning_rate = {.function = [&](int64_t step) {
+    asked.push_back(step);
+    return 0.02 * std::pow(0.5, static_cast<double>(step / 2));
+  }};
+  options.steps = 4;
+  absl::StatusOr<TrainReport> report = Train(*by_function.train, *digits, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  std::vector<double> losses = report->losses;
+  options.start = report->end;
+  options.steps = 2;
+  report = Train(*by_function.train, *digits, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  losses.insert(losses.end(), report->losses.begin(), report->losses.end());
+  EXPECT_EQ(losses, expected->losses);
+  EXPECT_THAT(asked, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(Train, ALearningRateThatIsNotFiniteEndsTrainingWithAGoodState) {
+  DigitsRun setup("data", 2);
+  const auto digits = Digits(true);
+  int64_t good_after = -1;
+  const absl::Status status =
+      Train(*setup.train, *digits,
+            {.steps = 9,
+             .learning_rate = {.function = [](int64_t step) { return 0.02 / static_cast<double>(3 - step); }},
+             .before_error = [&](int64_t steps) { good_after = steps; }})
+          .status();
+  EXPECT_EQ(status, absl::FailedPreconditionError("step 4: expected a learning rate that is finite, found inf"));
+  EXPECT_EQ(good_after, 3);
+  EXPECT_TRUE(CheckFiniteParameters(setup.train->loaded()).ok());
+}
+
 // Each of what a step is keyed by alone changes the loss: a run that goes on must have all of them.
 TEST(Train, StepAndSampleOfItsBeginningEachChangeTheLoss) {
   const auto loss_from = [](const RunPosition& start) {

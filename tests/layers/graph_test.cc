@@ -409,6 +409,23 @@ TEST(LayerGraph, FindsALayerByNameAndNamesTheNearest) {
               ::testing::HasSubstr("\"zzzzzz\"; expected one of images, flatten, fc1, loss"));
 }
 
+TEST(LayerGraph, HeadsAreTheLastLayersWithParametersBeforeEachLoss) {
+  GraphBuilder net("n");
+  const LayerId body =
+      net.Flatten("flatten", net.Conv2d("conv", net.Input("images", {1, 4, 4}), {.out_channels = 2, .kernel = 3}));
+  const LayerId a = net.FullyConnected("a", body, {.out_features = 2}),
+                b = net.FullyConnected("b", body, {.out_features = 2});
+  const LayerId logits = net.Relu("relu", net.Add("sum", {a, b}));
+  const LayerId hidden = net.FullyConnected("hidden", body, {.out_features = 8});
+  const LayerId side = net.SoftmaxCrossEntropy(
+      "side", net.FullyConnected("fc", net.Relu("relu2", hidden), {.out_features = 2}), {.weight = 0.3});
+  const LayerId loss = net.SoftmaxCrossEntropy("loss", logits);
+  const LayerGraph graph = *std::move(net).Build();
+  EXPECT_THAT(graph.HeadsOf(loss), ::testing::ElementsAre("a", "b"));
+  EXPECT_THAT(graph.HeadsOf(side), ::testing::ElementsAre("fc"));
+  EXPECT_THAT(graph.Heads(), ::testing::ElementsAre("a", "b", "fc"));
+}
+
 TEST(GraphBuilder, AttributesThatWereForgottenAreNamed) {
   GraphBuilder conv("n"), fc("n");
   conv.Conv2d("c", conv.Input("images", {3, 8, 8}), {.kernel = 3});
