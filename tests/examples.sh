@@ -37,8 +37,8 @@ expect "four in five of 500 other drawings to be right" '/^of others/ { found = 
 
 run "$1" fine_tuning
 expect "the loss to fall to a quarter" '/^ten digits: loss/ { found = $4 > 4 * $6 } END { exit !found }'
-expect "the loss to fall to half, two layers frozen and nine in ten of 360 right" \
-  '/^even or odd: loss/ { found = $5 > 2 * $7 && $8 == 2 && $11 > 324 && $13 == 360 } END { exit !found }'
+expect "the loss to fall to half, two layers frozen and more of 360 right than a last layer over random ones gets" \
+  '/^even or odd: loss/ { found = $5 > 2 * $7 && $8 == 2 && $11 > 333 && $13 == 360 } END { exit !found }'
 
 run "$1" plan_without_training
 says '^alexnet, a batch of 256, on dgx1-v100$'

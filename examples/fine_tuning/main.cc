@@ -105,7 +105,7 @@ absl::Status LearnParity(engine::DataSource& train_data, engine::DataSource& tes
   RETURN_IF_ERROR(engine::WriteState(trainer->loaded(), engine::StateKind::kValue, weights.tensors, heads));
   const auto rate = [](int64_t step) { return 0.02 / (1 + static_cast<double>(step) / 50); };
   ASSIGN_OR_RETURN(engine::TrainReport report,
-                   engine::Train(*trainer, train_data, {.steps = 200, .learning_rate = {.function = rate}}));
+                   engine::Train(*trainer, train_data, {.steps = 80, .learning_rate = {.function = rate}}));
   ASSIGN_OR_RETURN(engine::EvalReport test, engine::Evaluate(*tester, test_data));
   std::printf("even or odd: loss %.3f -> %.3f, %zu layers frozen, %lld of %lld right\n", report.losses.front(),
               report.losses.back(), lower.update.frozen_layers.size(), static_cast<long long>(test.top1_hits),
