@@ -167,7 +167,7 @@ struct OpenGate {
   int64_t all, first;
   int parameters;
   double clip_norm, trust_coefficient;
-  float weight_decay[kMostParameters];
+  double weight_decay[kMostParameters];
   bool adapted[kMostParameters];
   COLONNADE_HOST_DEVICE int64_t count() const { return parameters; }
   COLONNADE_THREAD {

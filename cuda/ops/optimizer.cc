@@ -163,7 +163,7 @@ PreparedTask Prepare(const program::UpdateGate& op, const TaskContext& context) 
                   .weight_decay = {},
                   .adapted = {}};
     for (int i = 0; i < gate.parameters; ++i) {
-      gate.weight_decay[i] = static_cast<float>(op.weight_decay * program::FactorOf(op.decays, first + i));
+      gate.weight_decay[i] = op.weight_decay * program::FactorOf(op.decays, first + i);
       gate.adapted[i] = program::FactorOf(op.adapted, first + i) != 0;
     }
     ready.calls.push_back(Kernel(gate));
