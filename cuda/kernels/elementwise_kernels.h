@@ -61,25 +61,36 @@ struct AccumulatorOf<program::BFloat16> {
   using Type = float;
 };
 
-// Each of `outputs` targets = x_0 + x_1 + … in that order.
+inline constexpr int kMostTermsOfKernel = kMostOperands - 1;
+
+// y = x_0 + x_1 + … in that order. What has more terms than a kernel takes is added up by several in turn: the first begin
+// and the last ends, and between them the sums so far are in `partial`, in the order of the walk, which is that of y.
 template <class T, int lanes>
 struct SumElements {
-  Walk walk;  // inputs, then outputs
-  int inputs, outputs;
-  const T* x[kMostOperands];
-  T* y[kMostOperands];
+  using Accumulator = typename AccumulatorOf<T>::Type;
+  Walk walk;  // y, then x
+  int terms;
+  bool begins, ends;
+  const T* x[kMostTermsOfKernel];
+  T* y;
+  Accumulator* partial;  // null where it both begins and ends
   COLONNADE_HOST_DEVICE int64_t count() const { return walk.count / lanes; }
   COLONNADE_THREAD {
-    typename AccumulatorOf<T>::Type sums[lanes];
-    const auto first = VectorAt<lanes>(x[0], walk.At(0, i * lanes));
-    for (int l = 0; l < lanes; ++l) sums[l] = first[l];
-    for (int j = 1; j < inputs; ++j) {
-      const auto in = VectorAt<lanes>(x[j], walk.At(j, i * lanes));
+    Vector<Accumulator, lanes> sums;
+    if (begins) {
+      const auto first = VectorAt<lanes>(x[0], walk.At(1, i * lanes));
+      for (int l = 0; l < lanes; ++l) sums[l] = first[l];
+    } else {
+      sums = VectorAt<lanes>(partial, i * lanes);
+    }
+    for (int j = begins ? 1 : 0; j < terms; ++j) {
+      const auto in = VectorAt<lanes>(x[j], walk.At(j + 1, i * lanes));
       for (int l = 0; l < lanes; ++l) sums[l] += in[l];
     }
+    if (!ends) return PutAt(partial, i * lanes, sums);
     Vector<T, lanes> out;
     for (int l = 0; l < lanes; ++l) out[l] = static_cast<T>(sums[l]);
-    for (int j = 0; j < outputs; ++j) PutAt(y[j], walk.At(inputs + j, i * lanes), out);
+    PutAt(y, walk.At(0, i * lanes), out);
   }
 };
 

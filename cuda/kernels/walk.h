@@ -14,7 +14,7 @@
 
 namespace colonnade::cuda {
 
-inline constexpr int kMostOperands = 17;  // sums and gathers of up to 16
+inline constexpr int kMostOperands = 17;  // of a sum: 16 sources and a target
 
 // a / b of numbers ≥ 0. GPUs divide 32 bits several times as fast as 64.
 COLONNADE_HOST_DEVICE inline int64_t Quotient(int64_t a, int64_t b) {

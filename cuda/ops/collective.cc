@@ -68,9 +68,10 @@ class Meeting {
     for (int m = 0; m < size(); ++m) {
       const View& view = sources[m].view;
       const Operand sum = {Natural(view.dtype, view.shape), workspaces_[m].Take<char>(BytesOf(view))};
-      ASSIGN_OR_RETURN(Call add, SumCall(sources, sum));
+      std::vector<Call> adds;
+      RETURN_IF_ERROR(AppendSum(sources, sum, workspaces_[m], adds));
       ASSIGN_OR_RETURN(Call put, CopyCall(sum, sources[m], GpuOf(m), GpuOf(m)));
-      ready_[m].phases.push_back({std::move(add)});
+      ready_[m].phases.push_back(std::move(adds));
       ready_[m].phases.push_back({std::move(put)});
     }
     return absl::OkStatus();
@@ -111,9 +112,9 @@ class Meeting {
       ASSIGN_OR_RETURN(Operand operand, Fetch(source, member, nullptr, packs, calls));
       near.push_back(std::move(operand));
     }
+    if (!is_copy) return AppendSum(near, target, workspaces_[member], calls[member]);
     const int from_gpu = reaches ? GpuOf(first.member) : GpuOf(member);
-    ASSIGN_OR_RETURN(Call call,
-                     near.size() == 1 ? CopyCall(near[0], target, from_gpu, GpuOf(member)) : SumCall(near, target));
+    ASSIGN_OR_RETURN(Call call, CopyCall(near[0], target, from_gpu, GpuOf(member)));
     calls[member].push_back(std::move(call));
     return absl::OkStatus();
   }
@@ -143,11 +144,14 @@ class Meeting {
   std::vector<MemberCalls> ready_;
 };
 
-// Share m of M of operand 0, along its longest dimension.
+// Share m of M of operand 0, along its longest dimension; those of a range of memory begin at multiples of a vector.
 OperandBox ShareOf(const Meeting& meeting, int member, int share) {
   const Shape& shape = meeting.shape(member, 0);
   const int longest = static_cast<int>(std::max_element(shape.begin(), shape.end()) - shape.begin());
-  const int64_t begin = shape[longest] * share / meeting.size(), end = shape[longest] * (share + 1) / meeting.size();
+  const int64_t extent = shape[longest];
+  const int64_t unit = shape.size() == 1 ? kWidestAccess / program::SizeInBytes(meeting.view(member).dtype) : 1;
+  const auto begin_of = [&](int s) { return s == meeting.size() ? extent : extent * s / meeting.size() / unit * unit; };
+  const int64_t begin = begin_of(share), end = begin_of(share + 1);
   return program::PartOfOperand(member, 0, meeting.shapes(), longest, begin, end - begin);
 }
 

@@ -52,19 +52,30 @@ Call InVectors(const Walk& walk, absl::Span<const Operand> operands, const Make&
   return InVectorsOf(operands[0].view.dtype, LieInVectors(walk, bases, static_cast<int>(kWidestAccess / size)), make);
 }
 
+// What one kernel adds up of a sum.
+struct SumPart {
+  absl::Span<const Operand> terms;
+  bool begins, ends;
+  void* partial;
+};
+
 template <class T, int lanes>
-Kernel SumOf(const Walk& walk, absl::Span<const Operand> sources, const Operand& target) {
-  SumElements<T, lanes> kernel{
-      .walk = walk, .inputs = static_cast<int>(sources.size()), .outputs = 1, .x = {}, .y = {DataOf<T>(target)}};
-  for (size_t j = 0; j < sources.size(); ++j) kernel.x[j] = DataOf<T>(sources[j]);
+Kernel SumOf(const Walk& walk, const SumPart& part, const Operand& target) {
+  using Sum = SumElements<T, lanes>;
+  Sum kernel{.walk = walk,
+             .terms = static_cast<int>(part.terms.size()),
+             .begins = part.begins,
+             .ends = part.ends,
+             .x = {},
+             .y = DataOf<T>(target),
+             .partial = static_cast<typename Sum::Accumulator*>(part.partial)};
+  for (size_t j = 0; j < part.terms.size(); ++j) kernel.x[j] = DataOf<T>(part.terms[j]);
   return kernel;
 }
 
-}  // namespace
-
-absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& target) {
-  std::vector<Operand> operands(sources.begin(), sources.end());
-  operands.push_back(target);
+absl::StatusOr<Call> SumCall(const SumPart& part, const Operand& target) {
+  std::vector<Operand> operands = {target};
+  operands.insert(operands.end(), part.terms.begin(), part.terms.end());
   std::vector<View> views;
   for (const Operand& operand : operands) views.push_back(operand.view);
   ASSIGN_OR_RETURN(Walk walk, WalkOver(views));
@@ -72,20 +83,41 @@ absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& t
     case DType::kF32:
     case DType::kBF16:
       return InVectors(walk, operands,
-                       [&]<class T, int lanes>(Vector<T, lanes>) { return SumOf<T, lanes>(walk, sources, target); });
+                       [&]<class T, int lanes>(Vector<T, lanes>) { return SumOf<T, lanes>(walk, part, target); });
     case DType::kF64:
-      return Call(SumOf<double, 1>(walk, sources, target));
+      return Call(SumOf<double, 1>(walk, part, target));
     case DType::kI32:
-      return Call(SumOf<int32_t, 1>(walk, sources, target));
+      return Call(SumOf<int32_t, 1>(walk, part, target));
     case DType::kU8:
       break;
   }
   return absl::UnimplementedError(absl::StrCat("a sum of ", program::Name(target.view.dtype)));
 }
 
+}  // namespace
+
+absl::Status AppendSum(absl::Span<const Operand> sources, const Operand& target, Workspace& workspace,
+                       std::vector<Call>& calls) {
+  void* partial = nullptr;
+  if (sources.size() > kMostTermsOfKernel) {
+    const DType dtype = target.view.dtype == DType::kBF16 ? DType::kF32 : target.view.dtype;
+    partial = workspace.Take<char>(program::ElementCount(target.view.shape) * program::SizeInBytes(dtype));
+  }
+  for (size_t first = 0; first < sources.size(); first += kMostTermsOfKernel) {
+    const absl::Span<const Operand> terms = sources.subspan(first, kMostTermsOfKernel);
+    ASSIGN_OR_RETURN(Call call, SumCall({terms, first == 0, first + terms.size() == sources.size(), partial}, target));
+    calls.push_back(std::move(call));
+  }
+  return absl::OkStatus();
+}
+
 PreparedTask Prepare(const program::Sum&, const TaskContext& context) {
+  TaskCalls ready;
+  Workspace workspace(context);
   const absl::Span<const Operand> operands = context.operands;
-  return One(SumCall(operands.first(operands.size() - 1), operands.back()));
+  RETURN_IF_ERROR(AppendSum(operands.first(operands.size() - 1), operands.back(), workspace, ready.calls));
+  ready.workspace_bytes = workspace.bytes();
+  return ready;
 }
 
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu) {

@@ -26,8 +26,10 @@ ChannelBlocks ChannelBlocksFor(int64_t positions, int64_t vectors);
 // Appends db [K] = Σ dy [n, K, …]; what BiasBackward and the gradients of weights share.
 absl::Status AppendChannelSums(const Operand& dy, const Operand& db, Workspace& workspace, std::vector<Call>& calls);
 
-// target = Σ sources, in their order; of f32, bf16, f64 or i32. Unimplemented for others, and for more than 16.
-absl::StatusOr<Call> SumCall(absl::Span<const Operand> sources, const Operand& target);
+// Appends target = Σ sources, in their order; of f32, bf16, f64 or i32, Unimplemented for others. The target, which may be
+// one of the sources, is written by the last call.
+absl::Status AppendSum(absl::Span<const Operand> sources, const Operand& target, Workspace& workspace,
+                       std::vector<Call>& calls);
 
 // y = x + bias over dimension 1, or max(·, 0) of it; y may be x. x is of the type of y, or f32.
 absl::StatusOr<Call> AddBiasCall(const Operand& x, const Operand& bias, const Operand& y, bool relu);

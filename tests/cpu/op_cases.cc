@@ -495,8 +495,8 @@ void AddElementwise(std::vector<OpCase>& cases) {
   cases.push_back(Copy("flatten_32", {3, 32, 3, 5}, {3, 480}));
   cases.push_back(Copy("flatten_31", {3, 31, 3, 5}, {3, 465}));
   cases.push_back(Copy("unflatten_48", {2, 192}, {2, 48, 2, 2}));
-  for (int terms : {2, 3, 5}) cases.push_back(Sum(terms, "31_channels", {2, 31, 3, 5}));
-  for (int terms : {2, 3, 5}) cases.push_back(Sum(terms, "32_channels", {2, 32, 3, 5}));
+  for (int terms : {2, 3, 5, 17, 33}) cases.push_back(Sum(terms, "31_channels", {2, 31, 3, 5}));
+  for (int terms : {2, 3, 5, 17, 33}) cases.push_back(Sum(terms, "32_channels", {2, 32, 3, 5}));
   cases.push_back(Sum(2, "matrices", {5, 33}));
   cases.push_back(Sgd("of_1", {1}, {.momentum = 0.5, .weight_decay = 0.25}));
   cases.push_back(Sgd("vector", {33}, {.momentum = 0.5, .weight_decay = 0.0625}));

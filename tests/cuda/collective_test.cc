@@ -32,10 +32,13 @@ constexpr int64_t kFew = conformance::kElements, kMany = 10 * kFew;  // 11 KB, a
 TEST(CudaCollective, SumsAreInTheOrderOfTheMembers) {
   for (const program::CollectiveKind kind : conformance::kSums) {
     for (const bool reach : {true, false}) {
-      for (const int64_t elements : {kFew, kMany}) {
-        const conformance::OneCollective one = conformance::SumOf(kind, 4, elements);
-        const auto x = conformance::NumbersWhoseSumsDependOnTheirOrder(4, elements);
-        conformance::ExpectSumsInMemberOrder(one, x, RunOnce(one, x, reach));
+      for (const int members : {4, 17}) {  // 17: more than one kernel adds up
+        for (const int64_t elements_of_member : {kFew / 4, kMany / 4}) {
+          const int64_t elements = members * elements_of_member;
+          const conformance::OneCollective one = conformance::SumOf(kind, members, elements);
+          const auto x = conformance::NumbersWhoseSumsDependOnTheirOrder(members, elements);
+          conformance::ExpectSumsInMemberOrder(one, x, RunOnce(one, x, reach));
+        }
       }
     }
   }

@@ -156,15 +156,16 @@ class WidthCalls : public HostCalls {
 TEST(Vectors, MoveNearlyAllElementsOfTheZoo) {
   constexpr int64_t kBatch = 256, kLongestThread = 80;
   for (const std::string model : {"alexnet2012", "alexnet"}) {
-    for (const std::string plan_name : {"single", "hybrid"}) {
+    for (const std::string plan_name : {"single", "hybrid", "data"}) {
       for (DType dtype : {DType::kF32, DType::kBF16}) {
         SCOPED_TRACE(model + " " + plan_name + " " + program::Name(dtype));
-        const int devices = plan_name == "single" ? 1 : 4;
+        const int devices = plan_name == "single" ? 1 : plan_name == "hybrid" ? 4 : 3;
+        const int64_t batch = kBatch / devices * devices;
         const auto graph = models::BuildModel(model, {});
         ASSERT_TRUE(graph.ok());
-        const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = kBatch});
+        const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
         ASSERT_TRUE(plan.ok()) << plan.status();
-        const auto program = partition::Lower(*graph, *plan, {.global_batch = kBatch, .dtype = dtype});
+        const auto program = partition::Lower(*graph, *plan, {.global_batch = batch, .dtype = dtype});
         ASSERT_TRUE(program.ok()) << program.status();
         WidthCalls::Counts counts;
         auto backend = MakeCudaBackend({.devices = devices}, std::make_unique<WidthCalls>(counts));
