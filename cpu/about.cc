@@ -78,7 +78,7 @@ std::string Bf16Products() {
 std::string Bf16WinogradProducts() {
   const Bf16Kernels direct = Bf16KernelsHere();
   if (direct == Bf16Kernels::kAmx) return "";
-  const bool multiplies_bf16 = direct == Bf16Kernels::kAvx512 && FindWinogradLoops<Half>(3) != nullptr;
+  const bool multiplies_bf16 = direct == Bf16Kernels::kAvx512 && FindWinogradLoops<Bf16>(3) != nullptr;
   return multiplies_bf16 ? "in fp32, of many channels in bf16" : "in fp32";
 }
 

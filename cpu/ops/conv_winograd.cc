@@ -260,7 +260,9 @@ struct TiledGradient {
   int64_t at_once;
   // Floats of one team, and where in them its tiles of y and its sums [taps][inputs of a group][outputs] begin.
   int64_t y_tiles, sums, of_team;
-  int64_t bias_sums, of_thread;  // floats of one thread: products, then from bias_sums on the sums [outputs] of its tiles
+  // Floats of one thread: products, then from bias_sums on the sums [outputs] of the tiles that it has at hand, and behind
+  // them those of all its tiles, in double.
+  int64_t bias_sums, of_thread;
 
   TiledGradient(const View& from, const View& to, const Group& group, const Window& window, bool bias, int threads)
       : group(group),
@@ -283,7 +285,7 @@ struct TiledGradient {
     sums = y_tiles + FloatsOf<Factor>(group.points() * y_point());
     of_team = sums + sums_of_team;
     bias_sums = group.points() * kChannelBlock * kChannelBlock * kPairBlocks;
-    of_thread = bias_sums + outputs();
+    of_thread = bias_sums + outputs() + 2 * outputs();
   }
 
   int64_t inputs() const { return group.inputs * kChannelBlock; }
@@ -293,6 +295,8 @@ struct TiledGradient {
   int64_t floats() const { return teams * of_team + threads * of_thread; }
   Factor* XTiles(float* team) const { return FactorsAt<Factor>(team); }
   Factor* YTiles(float* team) const { return FactorsAt<Factor>(team + y_tiles); }
+  float* BiasSums(float* own) const { return own + bias_sums; }
+  double* BiasTotals(float* own) const { return reinterpret_cast<double*>(BiasSums(own) + outputs()); }
 
   Pair PairOf(int64_t index) const {
     const int64_t of_input = index / group.pairs(), k = index % group.pairs() * kPairBlocks;
@@ -330,8 +334,10 @@ struct TiledGradient {
   void ReadTiles(const void* images, const void* dy, int64_t first, int64_t from, int64_t to, float* team,
                  float* own) const {
     loops->read_patches(x, images, first + from, to - from, at_once, XTiles(team) + from * kChannelBlock);
-    loops->read_tiles(y, dy, first + from, to - from, at_once, YTiles(team) + from * kChannelBlock,
-                      bias ? own + bias_sums : nullptr);
+    float* of_pixels = bias ? BiasSums(own) : nullptr;
+    if (bias) std::fill_n(of_pixels, outputs(), 0.0f);
+    loops->read_tiles(y, dy, first + from, to - from, at_once, YTiles(team) + from * kChannelBlock, of_pixels);
+    for (int64_t k = 0; bias && k < outputs(); ++k) BiasTotals(own)[k] += of_pixels[k];
     JoinTiles(from, to - from, x.blocks, x_point(), XTiles(team));
     JoinTiles(from, to - from, y.blocks, y_point(), YTiles(team));
   }
@@ -342,7 +348,7 @@ struct TiledGradient {
     ParallelForWithScratch(threads_of_team, of_team - sums, of_thread, of_threads,
                            [&](int64_t from, int64_t to, float* own) {
                              std::fill(team + sums + from, team + sums + to, 0.0f);
-                             std::fill(own + bias_sums, own + of_thread, 0.0f);
+                             std::fill_n(BiasTotals(own), outputs(), 0.0);
                            });
     for (int64_t first = begin; first < end; first += at_once) {
       const int64_t count = std::min(at_once, end - first), next = first + count, next_end = std::min(next + at_once, end);
@@ -359,16 +365,17 @@ struct TiledGradient {
     }
   }
 
-  // Σ over `count` places, `stride` floats apart.
-  static float Total(const float* first, int64_t stride, int count) {
-    float total = *first;
+  // Σ over `count` places, `stride` apart.
+  template <class T>
+  static T Total(const T* first, int64_t stride, int count) {
+    T total = *first;
     for (int i = 1; i < count; ++i) total += first[i * stride];
     return total;
   }
 
   // dw [outputs, inputs, …], and db unless it is null: the sums of all teams and threads, a block of outputs at a time.
-  void Write(const float* workspace, float* dw, float* db) const {
-    const float* of_threads = workspace + teams * of_team;
+  void Write(float* workspace, float* dw, float* db) const {
+    const double* totals = BiasTotals(workspace + teams * of_team);  // of the first thread
     ParallelFor(threads, y.blocks, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin * kChannelBlock; k < end * kChannelBlock; k += kChannelBlock) {
         for (int64_t i = 0; i < inputs() * group.taps(); ++i) {
@@ -379,7 +386,7 @@ struct TiledGradient {
           }
         }
         for (int64_t lane = 0; db != nullptr && lane < kChannelBlock; ++lane) {
-          db[k + lane] = Total(of_threads + bias_sums + k + lane, of_thread, threads);
+          db[k + lane] = static_cast<float>(Total(totals + k + lane, of_thread / 2, threads));
         }
       }
     });
@@ -398,7 +405,7 @@ struct TiledGradient {
 };
 
 // How a convolution's tiles are multiplied.
-enum class Products { kNone, kFloats, kHalves };
+enum class Products { kNone, kFloats, kBf16 };
 
 template <class Factor>
 int64_t TilesOfImage(const Shape& y) {
@@ -415,15 +422,16 @@ bool MultipliesLess(const Window& window, const Shape& y) {
 }
 
 // Returns how to multiply so that it takes less time than oneDNN's direct kernels in bf16; docs/performance.md has the
-// bounds. Halves take twice the transformations, which many channels are worth; weights of more floats come from memory.
+// bounds. Factors in bf16 take twice the transformations, which many channels are worth; weights of more floats come from
+// memory.
 Products ProductsOfBf16(const Window& window, int64_t inputs, int64_t outputs, const Shape& y) {
-  constexpr int64_t kFewest = 32, kMostOfFloats = 384, kFewestOfHalves = 160;
+  constexpr int64_t kFewest = 32, kMostOfFloats = 384, kFewestOfBf16 = 160;
   switch (Bf16KernelsHere()) {
     case Bf16Kernels::kAmx:
       return Products::kNone;
     case Bf16Kernels::kAvx512:
       if (std::min(inputs, outputs) < kFewest) return Products::kNone;
-      if (MultipliesLess<Half>(window, y) && inputs + outputs >= 2 * kFewestOfHalves) return Products::kHalves;
+      if (MultipliesLess<Bf16>(window, y) && inputs + outputs >= 2 * kFewestOfBf16) return Products::kBf16;
       if (std::max(inputs, outputs) > kMostOfFloats) return Products::kNone;
       break;
     case Bf16Kernels::kEmulated:
@@ -453,7 +461,7 @@ Products ProductsOf(const Window& window, int64_t groups, DType dtype, const Sha
 // Calls make with a factor of the type that is multiplied.
 template <class Op, class Make>
 PreparedKernel WithFactor(const Op& op, const View& x, const View& y, const Make& make) {
-  return ProductsOf(op.window, op.groups, x.dtype, x.shape, y.shape) == Products::kHalves ? make(Half{}) : make(float{});
+  return ProductsOf(op.window, op.groups, x.dtype, x.shape, y.shape) == Products::kBf16 ? make(Bf16{}) : make(float{});
 }
 
 }  // namespace

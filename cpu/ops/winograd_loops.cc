@@ -12,7 +12,7 @@ const WinogradLoops<float>* FindWinogradLoops(std::int64_t window) {
   return window == 3 ? of_3 : window == 5 ? of_5 : nullptr;
 }
 template <>
-const WinogradLoops<Half>* FindWinogradLoops(std::int64_t window) {
+const WinogradLoops<Bf16>* FindWinogradLoops(std::int64_t window) {
   return window == 3 && HasAvx512Bf16() ? &kWinograd3Avx512Bf16 : nullptr;
 }
 #else
@@ -21,7 +21,7 @@ const WinogradLoops<float>* FindWinogradLoops(std::int64_t) {
   return nullptr;
 }
 template <>
-const WinogradLoops<Half>* FindWinogradLoops(std::int64_t) {
+const WinogradLoops<Bf16>* FindWinogradLoops(std::int64_t) {
   return nullptr;
 }
 #endif

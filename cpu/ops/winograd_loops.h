@@ -30,11 +30,11 @@
 
 namespace colonnade::cpu {
 
-using Half = std::uint16_t;  // the upper half of a float, rounded: bf16
+using Bf16 = std::uint16_t;  // the bits of a BFloat16, of which vectors are loaded
 
 // Pixels of a tile's side.
 template <class Factor>
-inline constexpr std::int64_t kTileSize = sizeof(Factor) == sizeof(Half) ? 2 : 4;
+inline constexpr std::int64_t kTileSize = sizeof(Factor) == sizeof(Bf16) ? 2 : 4;
 // Factors of each side that one instruction multiplies and adds to one sum.
 template <class Factor>
 inline constexpr std::int64_t kFactorsOfSum = sizeof(float) / sizeof(Factor);
@@ -118,10 +118,10 @@ const WinogradLoops<Factor>* FindWinogradLoops(std::int64_t window);
 template <>
 const WinogradLoops<float>* FindWinogradLoops(std::int64_t window);
 template <>
-const WinogradLoops<Half>* FindWinogradLoops(std::int64_t window);
+const WinogradLoops<Bf16>* FindWinogradLoops(std::int64_t window);
 
 extern const WinogradLoops<float> kWinograd3Avx512, kWinograd5Avx512, kWinograd3Avx2, kWinograd5Avx2;
-extern const WinogradLoops<Half> kWinograd3Avx512Bf16;
+extern const WinogradLoops<Bf16> kWinograd3Avx512Bf16;
 
 }  // namespace colonnade::cpu
 

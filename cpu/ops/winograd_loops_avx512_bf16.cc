@@ -4,6 +4,6 @@
 #include "cpu/ops/winograd_loops_body.h"
 
 namespace colonnade::cpu {
-constinit const WinogradLoops<Half> kWinograd3Avx512Bf16 = WinogradLoopsOf<Half, 3>("AVX512_BF16");
+constinit const WinogradLoops<Bf16> kWinograd3Avx512Bf16 = WinogradLoopsOf<Bf16, 3>("AVX512_BF16");
 }  // namespace colonnade::cpu
 #endif

@@ -225,11 +225,11 @@ void ReadPatches(const TiledImages& of, const void* x, std::int64_t first, std::
                  Factor* to) {
   if (of.stride == 1) {
     (of.bf16
-         ? ReadTilesOf<kSide, kSide, TransformPatch, BlockPixels<Half>, Factor>
+         ? ReadTilesOf<kSide, kSide, TransformPatch, BlockPixels<Bf16>, Factor>
          : ReadTilesOf<kSide, kSide, TransformPatch, BlockPixels<float>, Factor>)(of, x, first, count, room, to, nullptr);
   } else {
     (of.bf16
-         ? ReadTilesOf<kSide, kSide, TransformPatch, SquarePixels<Half>, Factor>
+         ? ReadTilesOf<kSide, kSide, TransformPatch, SquarePixels<Bf16>, Factor>
          : ReadTilesOf<kSide, kSide, TransformPatch, SquarePixels<float>, Factor>)(of, x, first, count, room, to, nullptr);
   }
 }
@@ -237,7 +237,7 @@ void ReadPatches(const TiledImages& of, const void* x, std::int64_t first, std::
 template <int kTile, int kSide, class Factor>
 void ReadTiles(const TiledImages& of, const void* dy, std::int64_t first, std::int64_t count, std::int64_t room, Factor* to,
                float* sums) {
-  (of.bf16 ? ReadTilesOf<kTile, kSide, TransformTile, BlockPixels<Half>, Factor>
+  (of.bf16 ? ReadTilesOf<kTile, kSide, TransformTile, BlockPixels<Bf16>, Factor>
            : ReadTilesOf<kTile, kSide, TransformTile, BlockPixels<float>, Factor>)(of, dy, first, count, room, to, sums);
 }
 
@@ -297,7 +297,7 @@ template <int kTile, int kSide>
 void WriteTiles(const TiledImages& of, const float* m, std::int64_t block, std::int64_t first, std::int64_t count,
                 std::int64_t room, const float* bias, bool relu, void* y) {
   if (of.bf16) {
-    WriteTilesOf<kTile, kSide>(of, m, block, first, count, room, bias, relu, static_cast<Half*>(y));
+    WriteTilesOf<kTile, kSide>(of, m, block, first, count, room, bias, relu, static_cast<Bf16*>(y));
   } else {
     WriteTilesOf<kTile, kSide>(of, m, block, first, count, room, bias, relu, static_cast<float*>(y));
   }

@@ -28,8 +28,8 @@ std::vector<const WinogradLoops<float>*> LoopsHere<float>(int64_t window) {
   return window == 3 ? AllOf(&kWinograd3Avx512, &kWinograd3Avx2) : AllOf(&kWinograd5Avx512, &kWinograd5Avx2);
 }
 template <>
-std::vector<const WinogradLoops<Half>*> LoopsHere<Half>(int64_t) {
-  return HasAvx512Bf16() ? std::vector{&kWinograd3Avx512Bf16} : std::vector<const WinogradLoops<Half>*>{};
+std::vector<const WinogradLoops<Bf16>*> LoopsHere<Bf16>(int64_t) {
+  return HasAvx512Bf16() ? std::vector{&kWinograd3Avx512Bf16} : std::vector<const WinogradLoops<Bf16>*>{};
 }
 #else
 template <class Factor>
@@ -65,23 +65,23 @@ struct Case {
 template <class Factor>
 class WinogradLoopsTest : public LoopsFixture {
  protected:
-  static constexpr bool kHalves = kFactorsOfSum<Factor> == 2;
+  static constexpr bool kIsBf16 = kFactorsOfSum<Factor> == 2;
 
   void SetUp() override {
     LoopsFixture::SetUp();
-    if (kHalves && LoopsHere<Factor>(3).empty()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+    if (kIsBf16 && LoopsHere<Factor>(3).empty()) GTEST_SKIP() << "this processor has no AVX512_BF16";
   }
 
   // Whole numbers where they are rounded to bf16: sums of few of them are not rounded then.
   std::vector<float> Numbers(int64_t count) {
     std::vector<float> numbers = Floats(count);
-    for (float& number : numbers) number = kHalves ? std::round(number * 4) : number;
+    for (float& number : numbers) number = kIsBf16 ? std::round(number * 4) : number;
     return numbers;
   }
 
   Case Draw() {
     constexpr int64_t kTile = kTileSize<Factor>;
-    const int64_t window = kHalves || Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
+    const int64_t window = kIsBf16 || Between(0, 1) == 0 ? 3 : 5, most_pad = window - 1;
     Case drawn = {.window = window, .taps = window * window, .points = Points(kTile, window), .images = Between(1, 3)};
     const int64_t pad_top = Between(0, most_pad), pad_left = Between(0, most_pad);
     drawn.x = {.tile = kTile,
@@ -118,7 +118,7 @@ class WinogradLoopsTest : public LoopsFixture {
     for (int64_t p = 0; p < points; ++p) loops.join_rows(blocks * room, &tiles[p * PointSize<Factor>(blocks, room)]);
   }
 };
-using AllFactors = testing::Types<float, Half>;
+using AllFactors = testing::Types<float, Bf16>;
 class NamesOfFactors {
  public:
   template <class Factor>
@@ -136,7 +136,7 @@ TYPED_TEST(WinogradLoopsTest, ConvolveAsDirectSumsDo) {
     const int64_t v_point = PointSize<Factor>(of.x.blocks, of.room), m_point = PointSize<float>(1, of.room);
     Images x(of.x.bf16, this->Numbers(of.x_floats()));
     std::vector<float> w = this->Numbers(outputs * inputs * of.taps);
-    if (this->kHalves) absl::c_for_each(w, [](float& weight) { weight *= 4; });  // which G divides by 4
+    if (this->kIsBf16) absl::c_for_each(w, [](float& weight) { weight *= 4; });  // which G divides by 4
     const std::vector<float> bias = this->Numbers(outputs);
     const bool relu = this->Between(0, 1) == 0, has_bias = this->Between(0, 1) == 0;
     for (const WinogradLoops<Factor>* loops : LoopsHere<Factor>(of.window)) {

@@ -1,4 +1,5 @@
 // Convolutions by Winograd's algorithm: close to the oracle, the same twice, and taken where they pay and nowhere else.
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -116,6 +117,20 @@ TEST_F(Winograd, IsCloseToTheOracleAndTheSameTwice) {
     const Values bf16 = winograd(rounded, program::DType::kBF16);
     for (int result : kResults) EXPECT_LE(RelativeDistance(bf16[result], reference[result]), 1.0 / 2048) << result;
   }
+}
+
+// In float, one running sum over so many tiles is off by 4e-4.
+TEST_F(Winograd, TheGradientOfABiasKeepsItsDigitsHoweverManyTilesThereAre) {
+  const program::Shape images = {1, 16, 800, 800};  // 40000 tiles
+  OpCase op_case = {.name = "gradient"};
+  op_case.operands = {{"x", images}, {"dy", images}, {"dw", {16, 16, 3, 3}, Role::kOutput}, {"db", {16}, Role::kOutput}};
+  op_case.steps = {{program::ConvBackwardWeights{{3, 3, 1, 1, 1, 1, 1, 1}, 1, /*bias=*/true}, {0, 1, 2, 3}}};
+  Values values = MakeValues(op_case, Data::kNormal, 1);
+  const double dy = 0.1f;
+  std::fill(values[1].begin(), values[1].end(), dy);
+  const std::vector<double> expected(16, 800 * 800 * dy);
+  const Values found = Results(op_case, CpuOptions::Kernels::kWinograd, values, program::DType::kF32, /*threads=*/1);
+  EXPECT_LE(RelativeDistance(found[3], expected), 2e-6);
 }
 
 // Where a processor has AVX512_BF16 and no AMX, many channels are multiplied in bf16: y, dx and dw differ by more than the
