@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions
     }
     resources.books = engine::MemoryBooks(options.devices, options.memory_limit_bytes,
                                           [](int, int64_t bytes) { return AllocateArena(bytes); });
-    const std::vector<int> cores = CoresOfProcess();
+    const std::vector<int> cores = ByProcessorCore(CoresOfProcess());
     const int threads = ThreadsPerDevice(options);
     for (int d = 0; d < options.devices; ++d) {
       ASSIGN_OR_RETURN(std::unique_ptr<Device> device,

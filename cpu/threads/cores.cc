@@ -5,12 +5,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <fstream>
 #include <set>
 #include <thread>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cpu/threads/team.h"
 #include "engine/control_groups.h"
@@ -77,6 +79,22 @@ int UsableCores() {
   const size_t listed = CoresOfProcess().size();
   const double cores = listed > 0 ? static_cast<double>(listed) : std::thread::hardware_concurrency();
   return std::max(1, static_cast<int>(std::min(cores, CoresGrantedToProcess().value_or(cores))));
+}
+
+std::vector<int> ByProcessorCore(std::vector<int> cores, const std::string& root) {
+  // Of each: its package, the first thread of its processor core, and itself.
+  std::vector<std::array<int, 3>> places;
+  for (int core : cores) {
+    const std::string folder = absl::StrCat(root, "/cpu", core, "/topology/");
+    const std::string siblings = FirstLine(folder + "thread_siblings_list");  // "0,8" or "0-1"
+    auto& [package, first, own] = places.emplace_back();
+    own = core;
+    if (!absl::SimpleAtoi(FirstLine(folder + "physical_package_id"), &package)) return cores;
+    if (!absl::SimpleAtoi(siblings.substr(0, siblings.find_first_of(",-")), &first)) return cores;
+  }
+  std::sort(places.begin(), places.end());
+  for (size_t i = 0; i < cores.size(); ++i) cores[i] = places[i][2];
+  return cores;
 }
 
 std::vector<int> CoresOfDevice(absl::Span<const int> cores, int device, int devices) {

@@ -27,6 +27,11 @@ std::optional<double> CoresGrantedToProcess(const std::string& groups = "/proc/s
 // least 1.
 int UsableCores();
 
+// Returns `cores` in the order of packages and, within one, of processor cores: threads of one processor core, which share
+// its units, are neighbours. As they are given where the system does not say. `root` holds a folder for each, as
+// /sys/devices/system/cpu.
+std::vector<int> ByProcessorCore(std::vector<int> cores, const std::string& root = "/sys/devices/system/cpu");
+
 // Returns the part of `cores` that belongs to device `device` of `devices`: contiguous parts that differ by one core at
 // most. Empty, which means any core, where there are fewer cores than devices.
 std::vector<int> CoresOfDevice(absl::Span<const int> cores, int device, int devices);

@@ -78,6 +78,38 @@ TEST(UsableCores, AreAtMostThoseOfTheAffinityMask) {
   EXPECT_LE(UsableCores(), static_cast<int>(cores.size()));
 }
 
+// A folder of the system's processors.
+class Topology : public Groups {
+ protected:
+  void Add(int core, int package, const std::string& siblings) {
+    const std::string folder = "cpu" + std::to_string(core) + "/topology/";
+    Write(folder + "physical_package_id", std::to_string(package));
+    Write(folder + "thread_siblings_list", siblings);
+  }
+};
+
+TEST_F(Topology, ThreadsOfOneProcessorCoreAreNeighboursSoThatDevicesShareNone) {
+  for (int core = 0; core < 8; ++core) {  // two packages by turns, of two cores with two threads each
+    Add(core, core % 2, std::to_string(core % 4) + "," + std::to_string(core % 4 + 4));
+  }
+  const std::vector<int> cores = ByProcessorCore({0, 1, 2, 3, 4, 5, 6, 7}, root_);
+  EXPECT_THAT(cores, ElementsAre(0, 4, 2, 6, 1, 5, 3, 7));
+  EXPECT_THAT(CoresOfDevice(cores, 0, 2), ElementsAre(0, 4, 2, 6));
+  EXPECT_THAT(ByProcessorCore({2, 3, 6}, root_), ElementsAre(2, 6, 3)) << "those of the process alone";
+}
+
+TEST_F(Topology, NeighboursByNumberStaySo) {
+  for (int core = 0; core < 12; ++core) {  // ten is behind nine
+    Add(core, 0, std::to_string(core / 2 * 2) + "-" + std::to_string(core / 2 * 2 + 1));
+  }
+  EXPECT_THAT(ByProcessorCore({0, 1, 8, 9, 10, 11}, root_), ElementsAre(0, 1, 8, 9, 10, 11));
+}
+
+TEST_F(Topology, WhereTheSystemDoesNotSayTheOrderStays) {
+  Add(0, 0, "0,2");
+  EXPECT_THAT(ByProcessorCore({0, 1, 2}, root_), ElementsAre(0, 1, 2));
+}
+
 TEST(CoresOfDevice, PartsAreDisjointAndTogetherAll) {
   const std::vector<int> cores = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14};
   for (int devices = 1; devices <= 11; ++devices) {
