@@ -34,7 +34,9 @@ enum class Graphs {
 struct CudaOptions {
   int devices = 1;  // device d is on GPU d modulo their number: more devices than GPUs share them
   Precision precision = Precision::kF32;
-  bool deterministic = false;  // two runs give equal bits: convolutions by algorithms that promise it; all else does anyway
+  // Two runs give equal bits: convolutions by algorithms that promise it, sums over devices by copies, not by NCCL. All else
+  // does anyway.
+  bool deterministic = false;
   Collectives collectives = Collectives::kAuto;
   Graphs graphs = Graphs::kAuto;
   bool times_tasks = false;        // Times() is zero without: two events around each task

@@ -116,9 +116,9 @@ class Calls {
   // Zero-filled. ResourceExhausted if the GPU has not so much.
   virtual absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) = 0;
   virtual void Free(int gpu, void* data) = 0;
-  // Makes whole pages of host memory known to the GPUs, so that copies need no detour and do not block; where the system
-  // allows that, else nothing.
-  virtual absl::Status Register(void* host, int64_t bytes) = 0;
+  // Makes whole pages of host memory known to the GPUs, so that copies need no detour and do not block. Returns false, with
+  // nothing done, where the system does not allow that.
+  virtual absl::StatusOr<bool> Register(void* host, int64_t bytes) = 0;
   virtual void Unregister(void* host) = 0;
   // Host memory that is known from the start.
   virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) = 0;
@@ -130,7 +130,8 @@ class Calls {
   virtual void Destroy(const Stream& stream) = 0;
   virtual void Destroy(int gpu, Event event) = 0;
 
-  // These run on the stream in the order of the calls; none of them blocks.
+  // These run on the stream in the order of the calls. None of them waits for what runs on GPUs, but EndGroup, for up to a
+  // minute, until all ranks are under way.
   virtual absl::Status Record(Event event, const Stream& stream) = 0;
   virtual absl::Status Wait(const Stream& stream, Event event) = 0;
   virtual absl::Status Enqueue(const Stream& stream, const Call& call) = 0;
@@ -151,7 +152,8 @@ class Calls {
   // Blocks, for a bounded time.
   virtual absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) = 0;
 
-  // Blocks until the event's last record has been passed. Where there are communicators an error of theirs ends it too.
+  // Blocks until the event's last record has been passed. Where there are communicators an error of theirs ends it too, and
+  // after ten minutes it is Unavailable.
   virtual absl::Status Synchronize(Event event) = 0;
   virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
 

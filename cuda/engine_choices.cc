@@ -1,10 +1,12 @@
 #include "cuda/engine_choices.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cuda/alignment.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
 
@@ -34,12 +36,8 @@ const char* Name(Convolution::Direction direction) {
 }  // namespace
 
 int64_t AlignmentOf(const Convolution& convolution) {
-  int64_t alignment = 16;
-  for (const void* data : {static_cast<const void*>(convolution.x), static_cast<const void*>(convolution.filter),
-                           static_cast<const void*>(convolution.y), convolution.bias}) {
-    while (reinterpret_cast<uintptr_t>(data) % alignment != 0) alignment /= 2;
-  }
-  return alignment;
+  return std::min({AlignmentOf(convolution.x, 1), AlignmentOf(convolution.filter, 1), AlignmentOf(convolution.y, 1),
+                   AlignmentOf(convolution.bias, 1)});
 }
 
 std::string KeyOf(const Convolution& c) {

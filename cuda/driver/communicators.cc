@@ -6,7 +6,6 @@
 
 #include <nccl.h>
 
-#include <algorithm>
 #include <future>
 #include <memory>
 #include <thread>
@@ -122,7 +121,8 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
   RETURN_IF_ERROR(cuda::Check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  absl::Status status = Begin();
+  RETURN_IF_ERROR(Begin());
+  absl::Status status;
   for (size_t r = 0; r < gpus.size() && status.ok(); ++r) {
     status = CheckCall(cudaSetDevice(gpus[r]), "cudaSetDevice");
     if (!status.ok()) break;
@@ -147,17 +147,28 @@ absl::Status Communicators::Begin() {
 
 absl::Status Communicators::End() {
   absl::Status status = cuda::Check(ncclGroupEnd(), "ncclGroupEnd");
-  for (size_t i = 0; i < in_group_.size() && status.ok(); ++i) status = Settle(*all_[in_group_[i]], "ncclGroupEnd");
+  for (const auto& [index, ranks] : in_group_) {
+    const Communicator& communicator = *all_[index];
+    if (status.ok() && ranks != communicator.ranks.size()) {
+      status = absl::UnavailableError(absl::StrCat("a collective of ", ranks, " of ", communicator.ranks.size(),
+                                                   " ranks, which would wait for the others"));
+    }
+    if (status.ok()) status = Settle(communicator, "ncclGroupEnd");
+  }
   if (!status.ok()) Abort();
   return status;
 }
 
 absl::Status Communicators::Enqueue(cudaStream_t stream, const RankCall& call) {
+  if (all_[call.communicator]->gone)
+    return absl::UnavailableError("a collective on ranks that were given up after an error");
+  RETURN_IF_ERROR(EnqueueRank(stream, call));
+  ++in_group_[call.communicator];
+  return absl::OkStatus();
+}
+
+absl::Status Communicators::EnqueueRank(cudaStream_t stream, const RankCall& call) {
   const Communicator& communicator = *all_[call.communicator];
-  if (communicator.gone) return absl::UnavailableError("a collective on ranks that were given up after an error");
-  if (std::find(in_group_.begin(), in_group_.end(), call.communicator) == in_group_.end()) {
-    in_group_.push_back(call.communicator);
-  }
   const ncclComm_t rank = communicator.ranks[call.rank];
   const ncclDataType_t type = TypeOf(call.dtype);
   switch (call.kind) {

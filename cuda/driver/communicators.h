@@ -1,13 +1,14 @@
 // Communicators of NCCL within this process: made, used and given up without blocking for long.
 //
-// They are non-blocking: every call returns at once, and what is under way is asked for until it is done or its time is
-// over. After an error all are aborted, since ranks that wait for a lost one would wait for ever. Part of the driver module;
-// built without NCCL, Make returns Unimplemented. Thread rule: one host thread.
+// NCCL's calls return at once, and what is under way is asked for until it is done or its time, a minute, is over: so long
+// may Make, End, Check and Abort take. After an error all are aborted, since ranks that wait for a lost one would wait for
+// ever. Part of the driver module; built without NCCL, Make returns Unimplemented. Thread rule: one host thread.
 #ifndef COLONNADE_CUDA_COMMUNICATORS_H_
 #define COLONNADE_CUDA_COMMUNICATORS_H_
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,7 @@ class Communicators {
 
   absl::Status Begin();
   absl::Status Enqueue(cudaStream_t stream, const RankCall& call);
+  // Of ranks that were not all enqueued: Unavailable, and all are aborted, since those that were would wait for the others.
   absl::Status End();
 
   // What went wrong since, on any of them; then all are aborted.
@@ -39,9 +41,10 @@ class Communicators {
  private:
   struct Communicator;
   absl::Status Settle(const Communicator& communicator, const char* call);
+  absl::Status EnqueueRank(cudaStream_t stream, const RankCall& call);
 
   std::vector<std::unique_ptr<Communicator>> all_;
-  std::vector<int> in_group_;  // those used since Begin
+  std::map<int, size_t> in_group_;  // those used since Begin, with the ranks that were enqueued
 };
 
 }  // namespace colonnade::cuda

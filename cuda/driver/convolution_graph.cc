@@ -10,7 +10,7 @@
 namespace colonnade::cuda {
 namespace {
 
-#define COLONNADE_CHECK(call)                 \
+#define COLONNADE_CHECK_CUDNN(call)           \
   do {                                        \
     RETURN_IF_ERROR(CheckCudnn(call, #call)); \
   } while (false)
@@ -29,12 +29,12 @@ absl::StatusOr<std::vector<Descriptor>> Referred(cudnnBackendDescriptor_t of, At
   std::vector<cudnnBackendDescriptor_t> bare;
   for (int64_t i = 0; i < most; ++i) {
     cudnnBackendDescriptor_t made = nullptr;
-    COLONNADE_CHECK(cudnnBackendCreateDescriptor(type, &made));
+    COLONNADE_CHECK_CUDNN(cudnnBackendCreateDescriptor(type, &made));
     descriptors.emplace_back(made);
     bare.push_back(made);
   }
   int64_t count = 0;
-  COLONNADE_CHECK(cudnnBackendGetAttribute(of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, bare.data()));
+  COLONNADE_CHECK_CUDNN(cudnnBackendGetAttribute(of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, bare.data()));
   descriptors.resize(std::min(count, most));
   return descriptors;
 }
@@ -43,7 +43,7 @@ template <class T>
 absl::StatusOr<T> Attribute(cudnnBackendDescriptor_t of, AttributeName name) {
   T value{};
   int64_t count = 0;
-  COLONNADE_CHECK(cudnnBackendGetAttribute(of, name, AttributeType<T>(), 1, &count, &value));
+  COLONNADE_CHECK_CUDNN(cudnnBackendGetAttribute(of, name, AttributeType<T>(), 1, &count, &value));
   return value;
 }
 
@@ -66,8 +66,8 @@ absl::StatusOr<Engine> EngineOf(cudnnBackendDescriptor_t config, cudnnBackendDes
 absl::StatusOr<std::vector<cudnnBackendNumericalNote_t>> NotesOf(cudnnBackendDescriptor_t engine) {
   std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   int64_t count = 0;
-  COLONNADE_CHECK(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                           static_cast<int64_t>(notes.size()), &count, notes.data()));
+  COLONNADE_CHECK_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                 static_cast<int64_t>(notes.size()), &count, notes.data()));
   notes.resize(count);
   return notes;
 }

@@ -22,6 +22,7 @@ int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
 }  // namespace
 
 absl::StatusOr<int64_t> ConvolutionRunner::Prepare(int gpu, Convolution& convolution) {
+  addresses_.clear();  // of Programs that move, or are no more; the next run of others makes theirs anew
   std::pair<int, std::string> key(gpu, KeyOf(convolution));
   auto it = plan_of_.find(key);
   if (it == plan_of_.end()) {

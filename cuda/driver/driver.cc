@@ -122,16 +122,17 @@ class CudaCalls : public Calls {
     cudaSetDevice(gpu);
     cudaFree(data);
   }
-  absl::Status Register(void* host, int64_t bytes) override {
+  absl::StatusOr<bool> Register(void* host, int64_t bytes) override {
     const cudaError_t registered = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
     // A system that pins no memory, or no more, is slower without.
     for (const cudaError_t refused :
          {cudaErrorMemoryAllocation, cudaErrorNotSupported, cudaErrorNotPermitted, cudaErrorOperatingSystem}) {
       if (registered != refused) continue;
       (void)cudaGetLastError();
-      return absl::OkStatus();
+      return false;
     }
-    return CheckCall(registered, "cudaHostRegister");
+    RETURN_IF_ERROR(CheckCall(registered, "cudaHostRegister"));
+    return true;
   }
   void Unregister(void* host) override {
     if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();

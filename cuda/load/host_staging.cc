@@ -31,8 +31,12 @@ absl::Status HostStaging::RegisterInputs(const engine::HostSlot& slot) {
     // What shares a page with other things stays as it is: copies that begin in pinned memory must end in it.
     if (bytes == 0 || reinterpret_cast<uintptr_t>(slot.inputs[i]) % engine::kPageBytes != 0) continue;
     const auto pages = static_cast<int64_t>(engine::WholePages(static_cast<size_t>(bytes)));
-    RETURN_IF_ERROR(calls_.Register(slot.inputs[i], pages));
-    registered_.push_back(slot.inputs[i]);
+    ASSIGN_OR_RETURN(const bool is_pinned, calls_.Register(slot.inputs[i], pages));
+    if (is_pinned) {
+      registered_.push_back(slot.inputs[i]);
+    } else {
+      refused_bytes_ += pages;
+    }
   }
   return absl::OkStatus();
 }

@@ -23,6 +23,8 @@ class HostStaging {
 
   // Makes inputs known to the GPUs, and takes memory for outputs.
   absl::Status Take();
+  // Of the inputs, what the system did not let Take make known.
+  int64_t refused_bytes() const { return refused_bytes_; }
 
   // Returns what calls read and write: the inputs of the host's slots, outputs of our own. Two.
   const engine::HostSlot* slots() const { return staged_; }
@@ -39,6 +41,7 @@ class HostStaging {
   const engine::HostSlot* slots_;
   engine::HostSlot staged_[2];
   std::vector<void*> registered_, outputs_;
+  int64_t refused_bytes_ = 0;
 };
 
 }  // namespace colonnade::cuda

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cuda/ops/collective.h"
 #include "cuda/ops/nccl.h"
@@ -67,10 +68,16 @@ absl::StatusOr<std::vector<engine::DeviceMemory>> CudaProgram::MemoryOf(Resource
 absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resources, const Program& program,
                                                                const engine::HostSlot (&slots)[2]) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaProgram> loaded, Prepare(resources, program, slots));
+  RETURN_IF_ERROR(loaded->MakeCommunicators());  // which take memory themselves, so that ours has what is left
   for (const Device& device : resources.devices) RETURN_IF_ERROR(cuda::Drain(*resources.calls, device));
   RETURN_IF_ERROR(loaded->memory_.Take());
   RETURN_IF_ERROR(loaded->staging_.Take());
-  RETURN_IF_ERROR(loaded->MakeCommunicators());
+  if (const int64_t refused = loaded->staging_.refused_bytes(); refused > 0) {
+    loaded->notes_.push_back(absl::StrFormat(
+        "the system pinned none of %.1f MB of the host's memory that inputs are copied from: copies to GPUs are slower, and "
+        "the host waits for them",
+        static_cast<double>(refused) / 1e6));
+  }
   loaded->added_reorders_.clear();
   RETURN_IF_ERROR(loaded->PrepareTasks());
   RETURN_IF_ERROR(loaded->MakeEvents());
@@ -82,7 +89,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resour
 void CudaProgram::MoveTo(const absl::Status& room) {
   graphs_.Forget();
   added_reorders_.clear();
-  Note(room.ok() ? PrepareTasks() : room);
+  FailUnlessOk(room.ok() ? PrepareTasks() : room);
 }
 
 TaskContext CudaProgram::ContextOf(const Task& task, int parity) {

@@ -89,7 +89,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   absl::Status RunMeeting(absl::Span<const program::TaskId> sides, int64_t step);
   absl::Status RunAll(absl::Span<const program::TaskId> sides, size_t phase, int64_t step);
   absl::Status MeetAll(absl::Span<const program::TaskId> sides, const std::vector<Event>& events);
-  void Note(const absl::Status& status);
+  void FailUnlessOk(const absl::Status& status);
 
   struct HostCommand {
     program::TaskId task;

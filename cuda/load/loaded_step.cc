@@ -31,10 +31,10 @@ void CudaProgram::StartStep(int64_t step) {
   last_step_ = step;
   launched_in_step_ = 0;
   const bool may_be_graph = graphs_on_ && status_.ok() && step != step_in_parts_;
-  Note(FreeSlots(static_cast<int>(step % 2)));
+  FailUnlessOk(FreeSlots(static_cast<int>(step % 2)));
   mode_ = ModeOfStep(may_be_graph, step - first_step_, graphs_.has_graph(static_cast<int>(step % 2)));
   is_graph_[step % 2] = mode_ != StepMode::kEager;
-  Note(BeginStep(step));
+  FailUnlessOk(BeginStep(step));
   if (mode_ == StepMode::kEager) return;
   for (const Task& task : program_.tasks) {
     if (task.lane == Lane::kLoad) IssueTask(task.id, step);  // no part of a graph, nor of what is captured
@@ -60,7 +60,7 @@ void CudaProgram::GiveUpCapture() {
   if (resources_.graphs == Graphs::kOn) {
     captured_.clear();
     const bool is_broken = absl::IsInternal(capture_status_) || absl::IsResourceExhausted(capture_status_);
-    return Note(absl::Status(is_broken ? capture_status_.code() : absl::StatusCode::kFailedPrecondition, why));
+    return FailUnlessOk(absl::Status(is_broken ? capture_status_.code() : absl::StatusCode::kFailedPrecondition, why));
   }
   notes_.push_back(absl::StrCat(why, "; steps run task by task"));
   queues_.Rewind(last_step_);
@@ -78,7 +78,7 @@ void CudaProgram::EndStep() {
     if (!capture_status_.ok()) return GiveUpCapture();
   }
   captured_.clear();
-  Note(LaunchGraph());
+  FailUnlessOk(LaunchGraph());
 }
 
 // Loads are no part of a graph, which begins when they have ended.
@@ -95,7 +95,7 @@ absl::Status CudaProgram::LaunchGraph() {
 void CudaProgram::Fence() {
   if (!memory_.TakeTurn()) return;
   for (int d = 0; d < program_.device_count && status_.ok(); ++d) {
-    Note(cuda::Fence(*resources_.calls, resources_.devices[d]));
+    FailUnlessOk(cuda::Fence(*resources_.calls, resources_.devices[d]));
   }
 }
 
@@ -144,21 +144,21 @@ void CudaProgram::IssueTask(TaskId id, int64_t step) {
   status.Update(Begin(task, step));
   status.Update(Run(task, 0, step));
   status.Update(End(task, step));
-  Note(InTask(status, task));
+  FailUnlessOk(InTask(status, task));
 }
 
 void CudaProgram::IssueMeeting(absl::Span<const TaskId> sides, int64_t step) {
   if (!status_.ok()) return;
-  Note(InTask(RunMeeting(sides, step), program_.task(sides[0])));
+  FailUnlessOk(InTask(RunMeeting(sides, step), program_.task(sides[0])));
 }
 
 void CudaProgram::IssueWait(int device, Lane lane, TaskId task, int64_t step) {
   if (!status_.ok()) return;
   const Event event = events_.tasks[task.value].ended[step % 2];
   if (event == nullptr)
-    return Note(
+    return FailUnlessOk(
         InTask(absl::InternalError("a wait names this task, but no task of the Program waits for it"), program_.task(task)));
-  Note(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
+  FailUnlessOk(InTask(resources_.calls->Wait(resources_.devices[device].stream(lane), event), program_.task(task)));
 }
 
 absl::Status CudaProgram::KeepImages() {
@@ -234,7 +234,7 @@ absl::Status CudaProgram::RunMeeting(absl::Span<const TaskId> sides, int64_t ste
   return status;
 }
 
-void CudaProgram::Note(const absl::Status& status) {
+void CudaProgram::FailUnlessOk(const absl::Status& status) {
   (mode_ == StepMode::kCapture && !captured_.empty() ? capture_status_ : status_).Update(status);
 }
 
@@ -280,8 +280,9 @@ void CudaProgram::Drain() {
   drained_ = true;
   for (size_t d = 0; d < events_.now.size(); ++d) {
     for (const Stream& stream : resources_.devices[d].streams) {
-      // Errors were noted before.
-      if (resources_.calls->Record(events_.now[d], stream).ok()) resources_.calls->Synchronize(events_.now[d]).IgnoreError();
+      // Errors were noted before. Where one stream does not end in time, the others may not either, each after as long.
+      if (!resources_.calls->Record(events_.now[d], stream).ok()) continue;
+      if (absl::IsUnavailable(resources_.calls->Synchronize(events_.now[d]))) return;
     }
   }
 }
@@ -289,20 +290,20 @@ void CudaProgram::Drain() {
 absl::Status CudaProgram::Synchronize(int64_t step) {
   if (!any_launched_ || step < first_step_) return status_;
   if (status_.ok() && queues_.held() > 0 && step >= last_step_) {
-    Note(absl::InternalError("a step was not launched whole: commands wait for tasks that were not launched"));
+    FailUnlessOk(absl::InternalError("a step was not launched whole: commands wait for tasks that were not launched"));
   }
   // A lane's end of a step implies all that it did before. The next step may be under way, and is not waited for.
   const int64_t last = std::min(step, last_step_);
   if (is_graph_[last % 2]) {
-    if (status_.ok()) Note(resources_.calls->Synchronize(graphs_.ended(static_cast<int>(last % 2))));
+    if (status_.ok()) FailUnlessOk(resources_.calls->Synchronize(graphs_.ended(static_cast<int>(last % 2))));
   } else {
     for (auto& of_device : events_.lane_ended) {
       for (Event event : of_device[last % 2]) {
-        if (status_.ok()) Note(resources_.calls->Synchronize(event));
+        if (status_.ok()) FailUnlessOk(resources_.calls->Synchronize(event));
       }
     }
   }
-  if (status_.ok()) Note(TakeOrigins(last));
+  if (status_.ok()) FailUnlessOk(TakeOrigins(last));
   if (!status_.ok()) Drain();
   if (status_.ok() && step <= last_step_) staging_.DeliverOutputs(step);
   return status_;

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cuda/load/loaded.h"
+#include "cuda/ops/nccl.h"
 #include "engine/box_runs.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
@@ -54,8 +55,11 @@ TEST(CudaBackend, TransfersGoFirstOnAGpu) {
   const Made made = MakeBackend({.devices = 2});
   const std::vector<bool>& goes_first = made.calls->goes_first();
   for (int device = 0; device < 2; ++device) {
-    for (program::Lane lane : {program::Lane::kCompute, program::Lane::kComm, program::Lane::kCopy}) {
-      EXPECT_EQ(goes_first.at(device * program::kLaneCount + static_cast<int>(lane)), lane != program::Lane::kCompute);
+    using program::Lane;
+    for (Lane lane : {Lane::kCompute, Lane::kComm, Lane::kCopy, Lane::kLoad}) {
+      EXPECT_EQ(goes_first.at(device * program::kLaneCount + static_cast<int>(lane)),
+                lane == Lane::kComm || lane == Lane::kCopy)
+          << program::Name(lane);
     }
   }
 }
@@ -331,6 +335,71 @@ TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
   EXPECT_GE(made.calls->waited_for(), enqueued);
 }
 
+// The host gives up after minutes, and does not do so for each stream.
+TEST(CudaBackend, AfterAWaitThatDoesNotEndTheHostWaitsOnceMore) {
+  const program::Program program = Lowered("two_column", "data", 2, 16);
+  const auto create = [&](Made& made) { return engine::Executor::Create(program, *made.backend); };
+  Made first = MakeBackend({.devices = 2}, {.has_memory = false});
+  ASSERT_TRUE(create(first).ok());
+  const int waits_of_load = first.calls->waits();
+  Made made = MakeBackend({.devices = 2}, {.has_memory = false, .hang_from = waits_of_load});
+  {
+    auto executor = create(made);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
+    ASSERT_TRUE((*executor)->Enqueue({}).ok());
+    EXPECT_EQ((*executor)->Collect().status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(made.calls->waits(), waits_of_load + 2);
+  }
+  EXPECT_EQ(made.calls->waits(), waits_of_load + 2);
+}
+
+// Calls that note what was not waited for when memory was freed.
+class WatchedFrees : public HostCalls {
+ public:
+  using HostCalls::HostCalls;
+  void Free(int gpu, void* data) override {
+    if (watches) ++frees;
+    if (watches && waited_for() + 1 != static_cast<int64_t>(noted().size())) ++early_frees;
+    HostCalls::Free(gpu, data);
+  }
+  bool watches = false;
+  int frees = 0, early_frees = 0;
+};
+
+TEST(CudaBackend, AreasMoveWhenAllThatWasEnqueuedHasEnded) {
+  const program::Program small = Lowered("two_column", "data", 2, 4), large = Lowered("two_column", "data", 2, 64);
+  auto owned = std::make_unique<WatchedFrees>(HostCallsOptions{.has_memory = false});
+  WatchedFrees& calls = *owned;
+  const auto backend = *MakeCudaBackend({.devices = 2}, std::move(owned));
+  const auto executor = engine::Executor::Create(small, *backend);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
+  ASSERT_TRUE((*executor)->Enqueue({}).ok());
+  calls.watches = true;
+  const auto other = engine::Executor::Create(large, *backend);
+  calls.watches = false;
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_GT(calls.frees, 0);
+  EXPECT_EQ(calls.early_frees, 0);
+  EXPECT_TRUE((*executor)->Collect().ok());
+}
+
+TEST(CudaBackend, MemoryThatTheSystemDoesNotPinIsNoted) {
+  const program::Program program = Lowered("two_column", "single", 1, 4);
+  for (const bool pins : {true, false}) {
+    Made made = MakeBackend({}, {.has_memory = false, .pins = pins});
+    const auto executor = engine::Executor::Create(program, *made.backend);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    const std::vector<std::string> notes = (*executor)->loaded().Notes();
+    if (pins) {
+      EXPECT_THAT(notes, testing::IsEmpty());
+    } else {
+      EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("the system pinned none of 0.0 MB")));
+    }
+  }
+}
+
 TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
   const program::Program program = Lowered("two_column", "single", 1, 4);
   const auto memory = MakeBackend({.devices = 1}).backend->MemoryOf(program);
@@ -378,6 +447,18 @@ TEST(CudaBackend, CollectivesAreByNcclWhereItServesAndIsWanted) {
   EXPECT_EQ(rank_calls({.devices = 2}, 1), 0);  // two ranks on one GPU
   EXPECT_EQ(rank_calls({.devices = 2, .collectives = Collectives::kPeer}, 2), 0);
   EXPECT_EQ(rank_calls({.devices = 2, .deterministic = true}, 2), 0);  // all are sums
+}
+
+// Two sums that are never compared may differ by the order in which NCCL adds.
+TEST(EveryCopyHasOneSum, OnlyWhereASumHasAllThatHoldAParameterAndEachParameterHasOne) {
+  program::Program program = Lowered("two_column", "data", 4, 16);
+  EXPECT_TRUE(EveryCopyHasOneSum(program));
+  program::Program halves = program;
+  for (std::vector<int>& group : halves.groups) group.resize(2);
+  EXPECT_FALSE(EveryCopyHasOneSum(halves)) << "devices 2 and 3 have the gradient of another sum";
+  std::erase_if(program.tasks,
+                [](const program::Task& task) { return std::holds_alternative<program::Collective>(task.body); });
+  EXPECT_FALSE(EveryCopyHasOneSum(program)) << "no sum at all";
 }
 
 TEST(CudaBackend, ALimitIsRefusedBeforeAnythingIsTaken) {

@@ -210,6 +210,11 @@ absl::Status HostCalls::Record(Event event, const Stream& stream) {
 }
 
 absl::Status HostCalls::Synchronize(Event event) {
+  if (options_.hang_from >= 0 && waits_ >= options_.hang_from) {
+    ++waits_;
+    return absl::UnavailableError("a step was not over after 10m");
+  }
+  ++waits_;
   if (in_captures_.contains(Number(event))) return absl::InternalError("cudaEventSynchronize: operation not permitted");
   for (auto index = static_cast<int64_t>(noted_.size()) - 1; index > waited_for_; --index) {
     if (noted_[index].kind == Noted::Kind::kRecord && noted_[index].event == Number(event)) waited_for_ = index;

@@ -30,6 +30,8 @@ struct HostCallsOptions {
   bool has_memory = true;       // false: addresses without memory, and calls are noted but not run
   int fail_at = -1;             // the call that fails, counted from 0; −1: none
   int fail_allocation_at = -1;  // likewise
+  int hang_from = -1;           // the wait from which on none ends, counted from 0; −1: none
+  bool pins = true;             // the host's memory
 };
 
 // What was enqueued on a stream, in the host's order.
@@ -54,7 +56,7 @@ class HostCalls : public Calls {
   bool has_nccl() const override { return options_.nccl; }
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override;
   void Free(int gpu, void* data) override;
-  absl::Status Register(void*, int64_t) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Register(void*, int64_t) override { return options_.pins; }
   void Unregister(void*) override {}
   absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
   void FreeHost(void* host) override;
@@ -89,6 +91,7 @@ class HostCalls : public Calls {
   int64_t rank_calls() const { return rank_calls_; }
   // The last command that the host has waited for; −1: none.
   int64_t waited_for() const { return waited_for_; }
+  int waits() const { return waits_; }  // of the host, so far
 
  private:
   static int Number(const void* handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)); }
@@ -131,7 +134,7 @@ class HostCalls : public Calls {
   std::map<int, int> gpu_of_event_;
   std::vector<bool> goes_first_;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
-  int calls_ = 0, allocations_ = 0, capture_count_ = 0;
+  int calls_ = 0, allocations_ = 0, capture_count_ = 0, waits_ = 0;
   int64_t allocated_bytes_ = 0;
   char* next_address_ = nullptr;  // without memory
 };
