@@ -210,11 +210,7 @@ PreparedKernel Prepare(const program::Load& op, const TaskContext& context) {
   const int piece = program::FindPiece(input.pieces, context.operands[0].buffer);
   if (piece < 0) return absl::InvalidArgumentError(absl::StrCat("no piece of input ", input.name, " is for this buffer"));
   const View& to = context.view(0);
-  Region box = input.pieces[piece].region;
-  const Region& use = context.task.uses[0].region;
-  for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += use.offset[d];
-  box.size = use.size;
-  const View from = Slice(RowMajor(input.host_dtype, input.shape), box);
+  const View from = Slice(RowMajor(input.host_dtype, input.shape), input.pieces[piece].region);
   return MakeKernel([plan = BoxPlan({from, to}), slots = context.slots, index = op.input, size = SizeInBytes(to.dtype),
                      threads = context.threads](const RunArguments& run) {
     CopyRows(plan, threads, size, static_cast<char*>(slots[run.step % 2].inputs[index]), run.data[0]);

@@ -9,6 +9,7 @@
 #include "cpu/ops/element.h"
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
+#include "program/formulas/lrn.h"
 #include "program/formulas/rounding.h"
 
 namespace colonnade::cpu {
@@ -103,9 +104,9 @@ COLONNADE_INLINE void SumWindows(const LrnFormula& lrn, const Tiles& t, const fl
   }
 }
 
-// s^(−beta); the exponent 3/4 of the paper without a logarithm.
+// s^(−beta).
 struct ThreeQuarters {
-  COLONNADE_INLINE float operator()(float s) const { return 1.0f / std::sqrt(s * std::sqrt(s)); }
+  COLONNADE_INLINE float operator()(float s) const { return program::ToMinusThreeQuarters(s); }
 };
 struct AnyPower {
   float beta;

@@ -14,6 +14,7 @@
 #include "cpu/threads/parallel.h"
 #include "program/formulas/bfloat16.h"
 #include "program/formulas/rounding.h"
+#include "program/formulas/window.h"
 
 namespace colonnade::cpu {
 
@@ -52,10 +53,10 @@ struct Cells {
   int64_t begin, end, counted;
 
   Cells(int64_t i, int64_t size, int64_t stride, int64_t pad, bool count_pad, int64_t extent) {
-    const int64_t first = i * stride - pad, last = first + size, margin = count_pad ? pad : 0;
+    const int64_t first = i * stride - pad;
     begin = std::max<int64_t>(first, 0);
-    end = std::min(last, extent);
-    counted = std::min(last, extent + margin) - std::max(first, -margin);
+    end = std::min(first + size, extent);
+    counted = program::CountedCells(first, size, extent, count_pad ? pad : 0);
   }
 };
 

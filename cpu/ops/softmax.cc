@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/ops/element.h"
 #include "cpu/threads/parallel.h"
+#include "program/formulas/softmax.h"
 
 namespace colonnade::cpu {
 
@@ -41,8 +42,7 @@ SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const T* lo
     smoothed += smoothing / static_cast<double>(classes) * logits[k * stride];
   SampleMetrics metrics = {.loss = op.weight * (std::log(sum) + (largest - smoothed)), .counts = true};
   for (int64_t k = 0; k < classes; ++k) {
-    const float other = logits[k * stride];
-    metrics.rank += k != label && (!(other <= own) || (other == own && k < label)) ? 1 : 0;  // a NaN is ahead of all
+    metrics.rank += program::IsAhead<float>(logits[k * stride], k, own, label) ? 1 : 0;
   }
   return metrics;
 }
@@ -119,8 +119,10 @@ PreparedKernel PrepareBackward(T, const program::SoftmaxCrossEntropyBackward& op
                      d_view = context.view(3), threads = context.threads](const RunArguments& run) {
     const double count = std::max(run.as<const double>(0)[count_offset], 1.0);
     const float scale = static_cast<float>(op.weight / count);
-    const float of_each = static_cast<float>(op.label_smoothing / static_cast<double>(p_view.shape[1]));
-    const float of_label = static_cast<float>(1 - op.label_smoothing) + of_each;
+    const auto target = [&](bool is_label) {
+      return program::SmoothedTarget<float>(op.label_smoothing, p_view.shape[1], is_label);
+    };
+    const float of_each = target(false), of_label = target(true);
     const float* p = run.as<const float>(1) + p_view.offset;
     const int32_t* labels = run.as<const int32_t>(2) + labels_view.offset;
     T* dlogits = run.as<T>(3) + d_view.offset;

@@ -7,6 +7,8 @@
 
 #include "cuda/kernels/elementwise_kernels.h"
 #include "cuda/kernels/vector.h"
+#include "program/formulas/lrn.h"
+#include "program/formulas/window.h"
 #include "program/op.h"
 
 namespace colonnade::cuda {
@@ -120,15 +122,10 @@ struct MaxPoolBackwardElements {
   }
 };
 
-// Returns how many cells of a window that begins at `first` lie in [−pad, extent + pad).
-COLONNADE_HOST_DEVICE inline int64_t CellsInside(int64_t first, int64_t size, int64_t extent, int64_t pad) {
-  const int64_t begin = first < -pad ? -pad : first, end = first + size < extent + pad ? first + size : extent + pad;
-  return end - begin;
-}
 COLONNADE_HOST_DEVICE inline float WindowDivisor(const program::Window& w, bool count_pad, const Image& in, int64_t p,
                                                  int64_t q) {
-  return static_cast<float>(CellsInside(p * w.stride_h - w.pad_top, w.size_h, in.h, count_pad ? w.pad_top : 0) *
-                            CellsInside(q * w.stride_w - w.pad_left, w.size_w, in.w, count_pad ? w.pad_left : 0));
+  return static_cast<float>(program::CountedCells(p * w.stride_h - w.pad_top, w.size_h, in.h, count_pad ? w.pad_top : 0) *
+                            program::CountedCells(q * w.stride_w - w.pad_left, w.size_w, in.w, count_pad ? w.pad_left : 0));
 }
 
 template <class T, int lanes>
@@ -178,11 +175,9 @@ COLONNADE_HOST_DEVICE inline Chunk ChannelsAround(int64_t c, int64_t size, int64
   return {first > begin ? first : begin, end < begin + block ? end : begin + block};
 }
 
-// Returns s^−β, for the published β = 3/4 without a logarithm.
+// Returns s^−β.
 COLONNADE_HOST_DEVICE inline float ToMinus(float beta, float s) {
-  if (beta != 0.75f) return powf(s, -beta);
-  const float root = 1.0f / sqrtf(s);
-  return root * sqrtf(root);
+  return beta == 0.75f ? program::ToMinusThreeQuarters(s) : powf(s, -beta);
 }
 
 struct LrnWindow {

@@ -8,6 +8,7 @@
 #include "cuda/kernels/reduction.h"
 #include "cuda/kernels/vector.h"
 #include "cuda/kernels/walk.h"
+#include "program/formulas/softmax.h"
 #include "program/op.h"
 
 namespace colonnade::cuda {
@@ -48,8 +49,7 @@ struct SoftmaxSamples {
       const float other = x[c * logits_stride_k];
       if (other > part.largest) part.largest = other;
       part.sum_of_logits += static_cast<double>(other);
-      // A NaN is ahead of all.
-      if (has_own && c != label && (!(other <= own) || (other == own && c < label))) ++part.ahead;
+      if (has_own && program::IsAhead(other, c, own, label)) ++part.ahead;
     }
     for (int64_t c = row; c < classes; c += rows) part.sum += ShareOf(x[c * logits_stride_k], part.largest);
     return part;
@@ -156,8 +156,7 @@ struct SoftmaxBackwardElements {
     const int64_t n = Quotient(i, classes), c = i - n * classes;
     const int32_t label = labels[n * labels_stride];
     const float scale = static_cast<float>(weight / (*labels_in_all > 1 ? *labels_in_all : 1));
-    const float of_each = static_cast<float>(smoothing / static_cast<double>(classes));
-    const float target = c == label ? static_cast<float>(1 - smoothing) + of_each : of_each;
+    const float target = program::SmoothedTarget<float>(smoothing, classes, c == label);
     const float d = label < 0 ? 0.0f : (p[n * p_stride_n + c * p_stride_k] - target) * scale;
     dlogits[n * d_stride_n + c * d_stride_k] = static_cast<T>(d);
   }

@@ -321,6 +321,18 @@ TEST(Conformance, LargeLogitsDoNotOverflow) {
   }
 }
 
+// s is about 10^26 here, and s·√s more than a float holds.
+TEST(Conformance, LargeNumbersAreNormalisedAcrossChannels) {
+  for (const char* name : {"lrn_31", "lrn_32"}) {
+    const OpCase op_case = CaseNamed(name);
+    Values values = MakeValues(op_case, Data::kNormal, 1);
+    for (double& x : values[0]) x *= 1e13;
+    const Values expected = Oracle(op_case, values);
+    OnCpu on_cpu(op_case, DType::kF32, Home::kStep, {.threads_per_device = 1, .kernels = kOneDnn});
+    EXPECT_LE(RelativeDistance(on_cpu.Run(values)[1], expected[1]), 1e-6) << name;
+  }
+}
+
 TEST(Conformance, ALabelBeyondTheClassesIsAnError) {
   const OpCase op_case = CaseNamed("softmax_7x2");
   for (const Kernels& kernels : kKernels) {
