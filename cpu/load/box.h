@@ -91,6 +91,20 @@ void BoxPlan::ForRows(int64_t begin, int64_t end, const Visit& visit) const {
   }
 }
 
+// Calls visit(part, row) for the rows of `part.plan` of all parts, which `threads` share as if they were of one plan.
+template <class Part, class Visit>
+void ForAllRowsOf(const std::vector<Part>& parts, int threads, const Visit& visit) {
+  int64_t rows = 0;
+  for (const Part& part : parts) rows += part.plan.rows();
+  ParallelFor(threads, rows, [&](int64_t begin, int64_t end) {
+    for (const Part& part : parts) {
+      const int64_t from = std::max<int64_t>(begin, 0), to = std::min(end, part.plan.rows());
+      if (from < to) part.plan.ForRows(from, to, [&](const Row& row) { visit(part, row); });
+      begin -= part.plan.rows(), end -= part.plan.rows();
+    }
+  });
+}
+
 }  // namespace colonnade::cpu
 
 #endif  // COLONNADE_CPU_BOX_H_

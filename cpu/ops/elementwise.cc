@@ -283,26 +283,23 @@ PreparedKernel Prepare(const program::Dropout& op, const TaskContext& context) {
 PreparedKernel Prepare(const program::CheckFinite&, const TaskContext& context) {
   struct Tensor {
     BoxPlan plan;
+    int operand;
     int64_t flag_offset;
   };
   std::vector<Tensor> tensors;
-  for (size_t i = 0; i < context.task.uses.size(); i += 2) {
-    const auto views = ElementwiseViews(context, static_cast<int>(i), 1);
+  for (int i = 0; i < static_cast<int>(context.task.uses.size()); i += 2) {
+    const auto views = ElementwiseViews(context, i, 1);
     if (!views.ok()) return views.status();
-    tensors.push_back({BoxPlan(*views), context.view(static_cast<int>(i) + 1).offset});
+    tensors.push_back({BoxPlan(*views), i, context.view(i + 1).offset});
   }
   return MakeKernel([tensors = std::move(tensors), threads = context.threads](const RunArguments& run) {
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      const int operand = static_cast<int>(2 * t);
-      std::atomic<bool> finite = true;
-      const float* x = run.as<const float>(operand);
-      tensors[t].plan.ForAllRows(threads, [&](const Row& row) {
-        const float* from = x + row.offset[0];
-        const bool all = row.contiguous ? AreFinite(from, row.size) : AreFinite(from, row.stride[0], row.size);
-        if (!all) finite.store(false, std::memory_order_relaxed);
-      });
-      run.as<int32_t>(operand + 1)[tensors[t].flag_offset] = finite.load() ? 1 : 0;
-    }
+    const auto flag = [&](const Tensor& of) -> int32_t& { return run.as<int32_t>(of.operand + 1)[of.flag_offset]; };
+    for (const Tensor& tensor : tensors) flag(tensor) = 1;
+    ForAllRowsOf(tensors, threads, [&](const Tensor& tensor, const Row& row) {
+      const float* from = run.as<const float>(tensor.operand) + row.offset[0];
+      const bool all = row.contiguous ? AreFinite(from, row.size) : AreFinite(from, row.stride[0], row.size);
+      if (!all) std::atomic_ref<int32_t>(flag(tensor)).store(0, std::memory_order_relaxed);
+    });
     return absl::OkStatus();
   });
 }

@@ -157,6 +157,10 @@ COLONNADE_VECTOR_CLONES void AdamWSteps(const program::AdamWStep<float>& step, A
   for (int64_t i = 0; i < count; ++i) step(by.lr, by.decay, by.scale * g[i], of.m[i], of.v[i], of.w[i]);
 }
 
+COLONNADE_VECTOR_CLONES void AverageSteps(float rest, int64_t count, const float* w, float* average) {
+  for (int64_t i = 0; i < count; ++i) average[i] += rest * (w[i] - average[i]);
+}
+
 }  // namespace
 
 PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context) {
@@ -166,21 +170,19 @@ PreparedKernel Prepare(const program::SgdUpdate& op, const TaskContext& context)
         if (update.IsClosed(run)) return absl::OkStatus();
         const float scale = update.GradientScale(run);
         program::WithForm(form, [&](auto known) {
-          for (const Segment& segment : update.segments) {
+          ForAllRowsOf(update.segments, update.threads, [&](const Segment& segment, const Row& row) {
             const float lr = update.RateOf(run, segment), decay = segment.weight_decay;
-            segment.plan.ForAllRows(update.threads, [&](const Row& row) {
-              const float* g = update.At<0>(run, row);
-              float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
-              if (row.contiguous) {
-                SgdSteps<decltype(known)::value>({lr, momentum, decay, scale}, row.size, g, v, w);
-              } else {
-                for (int64_t i = 0; i < row.size; ++i) {
-                  program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
-                                   w[i * row.stride[2]]);
-                }
+            const float* g = update.At<0>(run, row);
+            float *v = update.At<1>(run, row), *w = update.At<2>(run, row);
+            if (row.contiguous) {
+              SgdSteps<decltype(known)::value>({lr, momentum, decay, scale}, row.size, g, v, w);
+            } else {
+              for (int64_t i = 0; i < row.size; ++i) {
+                program::SgdStep(known(), lr, momentum, decay, scale * g[i * row.stride[0]], v[i * row.stride[1]],
+                                 w[i * row.stride[2]]);
               }
-            });
-          }
+            }
+          });
         });
         return absl::OkStatus();
       });
@@ -192,20 +194,18 @@ PreparedKernel Prepare(const program::AdamWUpdate& op, const TaskContext& contex
     if (update.IsClosed(run)) return absl::OkStatus();
     const program::AdamWStep<float> step(adam, update.Scalar(run, program::StepScalar::kStep) + 1);
     const float scale = update.GradientScale(run);
-    for (const Segment& segment : update.segments) {
+    ForAllRowsOf(update.segments, update.threads, [&](const Segment& segment, const Row& row) {
       const float lr = update.RateOf(run, segment), decay = segment.weight_decay;
-      segment.plan.ForAllRows(update.threads, [&](const Row& row) {
-        const float* g = update.At<0>(run, row);
-        float *m = update.At<1>(run, row), *v = update.At<2>(run, row), *w = update.At<3>(run, row);
-        if (row.contiguous) {
-          AdamWSteps(step, {lr, decay, scale}, row.size, g, {m, v, w});
-        } else {
-          for (int64_t i = 0; i < row.size; ++i) {
-            step(lr, decay, scale * g[i * row.stride[0]], m[i * row.stride[1]], v[i * row.stride[2]], w[i * row.stride[3]]);
-          }
+      const float* g = update.At<0>(run, row);
+      float *m = update.At<1>(run, row), *v = update.At<2>(run, row), *w = update.At<3>(run, row);
+      if (row.contiguous) {
+        AdamWSteps(step, {lr, decay, scale}, row.size, g, {m, v, w});
+      } else {
+        for (int64_t i = 0; i < row.size; ++i) {
+          step(lr, decay, scale * g[i * row.stride[0]], m[i * row.stride[1]], v[i * row.stride[2]], w[i * row.stride[3]]);
         }
-      });
-    }
+      }
+    });
     return absl::OkStatus();
   });
 }
@@ -220,9 +220,9 @@ PreparedKernel Prepare(const program::AverageUpdate& op, const TaskContext& cont
     plan.ForAllRows(threads, [&](const Row& row) {
       const float* from = run.as<const float>(w) + row.offset[0];
       float* average = run.as<float>(w + 1) + row.offset[1];
-      const int64_t from_stride = row.contiguous ? 1 : row.stride[0], stride = row.contiguous ? 1 : row.stride[1];
+      if (row.contiguous) return AverageSteps(rest, row.size, from, average);
       for (int64_t i = 0; i < row.size; ++i) {
-        average[i * stride] += rest * (from[i * from_stride] - average[i * stride]);
+        average[i * row.stride[1]] += rest * (from[i * row.stride[0]] - average[i * row.stride[1]]);
       }
     });
     return absl::OkStatus();

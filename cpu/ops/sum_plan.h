@@ -20,6 +20,10 @@
 
 namespace colonnade::cpu {
 
+// total += x, and y = total, of neighbours in memory. Those of f32 are as fast without a function of their own.
+void AddRow(int64_t count, const program::BFloat16* x, float* total);
+void PutRow(int64_t count, const float* total, program::BFloat16* y);
+
 class SumPlan {
  public:
   // Where the elements of an operand are: operand `layout` of the plan's boxes, `offset` elements further.
@@ -64,18 +68,26 @@ class SumPlan {
       if (empty_) {
         for (int64_t i = 0; i < size_; ++i) total_[i] = x[i * stride];
       } else if (stride == 1) {
-        for (int64_t i = 0; i < size_; ++i) total_[i] += x[i];
+        if constexpr (kIsBf16) {
+          AddRow(size_, x, total_.data());
+        } else {
+          for (int64_t i = 0; i < size_; ++i) total_[i] += x[i];
+        }
       } else {
         for (int64_t i = 0; i < size_; ++i) total_[i] += x[i * stride];
       }
       empty_ = false;
     }
     void Put(T* y, int64_t stride) const {
+      if constexpr (kIsBf16) {
+        if (stride == 1) return PutRow(size_, total_.data(), y);
+      }
       for (int64_t i = 0; i < size_; ++i) y[i * stride] = static_cast<T>(total_[i]);
     }
 
    private:
-    using Total = std::conditional_t<std::is_same_v<T, program::BFloat16>, float, T>;
+    static constexpr bool kIsBf16 = std::is_same_v<T, program::BFloat16>;
+    using Total = std::conditional_t<kIsBf16, float, T>;
     const int64_t size_;
     bool empty_ = true;
     std::array<Total, BoxPlan::kMaxRow> total_;  // the first size_ are set once it is not empty

@@ -54,6 +54,25 @@ TEST(BoxCopy, EqualsElementByElementForAnyBoxesAndLayouts) {
   }
 }
 
+TEST(BoxPlan, RowsOfSeveralPlansAreEachVisitedOnceByAnyNumberOfThreads) {
+  struct Part {
+    BoxPlan plan;
+    std::vector<int>* visits;  // of each element
+  };
+  for (int threads = 1; threads <= 4; ++threads) {
+    std::vector<std::vector<int>> visits;
+    for (int64_t elements : {3, 10000, 2048, 1, 4100, 7}) visits.emplace_back(elements);
+    std::vector<Part> parts;
+    for (std::vector<int>& of : visits) {
+      parts.push_back({BoxPlan({RowMajor(DType::kF32, {static_cast<int64_t>(of.size())})}), &of});
+    }
+    ForAllRowsOf(parts, threads, [](const Part& part, const Row& row) {
+      for (int64_t i = 0; i < row.size; ++i) ++(*part.visits)[row.offset[0] + i * row.stride[0]];
+    });
+    for (const std::vector<int>& of : visits) EXPECT_EQ(of, std::vector<int>(of.size(), 1)) << threads << " threads";
+  }
+}
+
 TEST(BoxPlan, MergesEqualDenseLayoutsToOneRange) {
   const View view = ChannelBlocked(DType::kF32, {2, 32, 3, 5});
   EXPECT_EQ(BoxPlan({view, view}).rows(), 1);
