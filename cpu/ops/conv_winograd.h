@@ -18,10 +18,11 @@
 
 namespace colonnade::cpu {
 
-// Whether Winograd's kernels are faster than direct ones for a convolution of images x, of `dtype`, to images y, or back.
-// The shapes decide, not a timing, and not the number of images, so that Programs of one layer want one layout of its
-// weights. If so, x and y must be in blocks of channels (with a stride of 4, x in rows) and weights in rows. The gradient of
-// x at a stride of 4 is computed by direct kernels all the same.
+// Whether a convolution of images x, of `dtype`, to images y, or back, lies as Winograd's kernels want it, which are then
+// the faster ones where there are tiles enough (HasTilesForWinograd). The shapes decide, not a timing, and not the number of
+// images, so that Programs of one layer want one layout of its weights. If so, x and y must be in blocks of channels (with a
+// stride of 4, x in rows) and weights in rows. The gradient of x at a stride of 4 is computed by direct kernels all the
+// same.
 bool ConvolvesByWinograd(const program::Window& window, int64_t groups, program::DType dtype, const program::Shape& x,
                          const program::Shape& y);
 

@@ -1,4 +1,5 @@
-// Where the sides of a message, or the members of a collective, meet: a barrier that can be used again and broken.
+// Where the sides of a message, the members of a collective, or the lanes of a device meet: a barrier that can be used again
+// until it is broken, which is for good.
 //
 // A transfer meets before it moves data (all operands are ready) and parts after it (all operands are free again). Those who
 // have met all come to part, so that nothing breaks that off: whoever goes on leaves nobody behind who still reads what it
@@ -16,7 +17,7 @@ class Rendezvous {
  public:
   explicit Rendezvous(int parties) : parties_(parties) {}
 
-  // Blocks until all parties have called; false, for all of them, if it was broken instead.
+  // Blocks until all parties have called; false, for all of them, if it was broken before that.
   bool Meet() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (broken_) return false;
