@@ -96,13 +96,12 @@ for part in "${parts[@]}"; do
     verify)
       for dtype in $DTYPES; do
         for model in alexnet2012 alexnet; do
-          for plan in "single --devices=1" "data --devices=2" "model --devices=2" "hybrid --devices=4" "owt --devices=4"; do
+          for plan in "data --devices=2" "model --devices=2" "hybrid --devices=4" "owt --devices=4"; do
             # shellcheck disable=SC2206
             verify=("$colonnade" verify --backend=cuda --model=$model --plan=$plan --dtype=$dtype --batch=16 --steps=6 --json)
             # A step that is no graph is an error.
             run verify 100 "${verify[@]}" --collectives=peer --cuda-graphs=on
             # On GPUs of their own devices have NCCL.
-            [[ $plan == single* ]] && continue
             if [[ $gpus -lt ${plan##*=} ]]; then
               echo "verify: NCCL left out for ${plan##*=} devices, since there are $gpus GPUs"
             else

@@ -36,13 +36,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct PlansFlags {
-  PlansFlags() {
-    plan.batch = 32;
-    plan.devices = 2;
-    backend.name = "cpu";
-  }
+  PlansFlags() { backend.name = "cpu"; }
   std::string model;
-  PlanFlags plan;  // batch and devices alone
+  int64_t batch = 32;
+  int devices = 2;
   ProfileFlags profile;
   BackendFlags backend;
   int slices = 10;
@@ -85,7 +82,7 @@ absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, cons
 }
 
 // The named plans that the network has on so many devices, and the planner's.
-absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const PlanFlags& flags,
+absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const PlansFlags& flags,
                                                                              const layers::LayerGraph& graph,
                                                                              const partition::LowerOptions& lower,
                                                                              const engine::Machine& machine) {
@@ -109,8 +106,8 @@ absl::StatusOr<std::vector<TimedPlan>> TimePlans(const PlansFlags& flags) {
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
   WarnOfFit(machine, graph);
   const partition::LowerOptions lower{
-      .global_batch = flags.plan.batch, .dtype = DTypeOf(flags.backend), .pixels = tools::PixelsFromBytes(graph)};
-  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags.plan, graph, lower, machine));
+      .global_batch = flags.batch, .dtype = DTypeOf(flags.backend), .pixels = tools::PixelsFromBytes(graph)};
+  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
   std::vector<TimedPlan> timed_plans;
   std::optional<CountProgress> loading(std::in_place, "loading:");
   int64_t loaded = 0;
@@ -137,7 +134,7 @@ absl::StatusOr<std::vector<TimedPlan>> TimePlans(const PlansFlags& flags) {
 
 Json TimedPlansJson(const PlansFlags& flags, const std::vector<TimedPlan>& timed_plans) {
   Json json = {
-      {"model", flags.model},          {"global_batch", flags.plan.batch},
+      {"model", flags.model},          {"global_batch", flags.batch},
       {"backend", flags.backend.name}, {"kernels", flags.backend.name == "cuda" ? Json() : Json(flags.backend.kernels)},
       {"dtype", flags.backend.dtype},  {"machine", flags.profile.machine},
       {"plans", Json::array()}};
@@ -148,12 +145,12 @@ Json TimedPlansJson(const PlansFlags& flags, const std::vector<TimedPlan>& timed
                              {"predicted_ms", timed.predicted_ms},
                              {"measured_ms", timed.measured_ms()},
                              {"spread", engine::SpreadOf(timed.slices_ms)},
-                             {"images_per_s", 1e3 * static_cast<double>(flags.plan.batch) / timed.measured_ms()}});
+                             {"images_per_s", 1e3 * static_cast<double>(flags.batch) / timed.measured_ms()}});
   }
   return json;
 }
 
-void PrintTimedPlans(const PlanFlags& flags, const std::vector<TimedPlan>& timed_plans) {
+void PrintTimedPlans(const PlansFlags& flags, const std::vector<TimedPlan>& timed_plans) {
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
   for (const TimedPlan& timed : timed_plans) {
@@ -177,7 +174,7 @@ absl::Status RunBenchPlans(const PlansFlags& flags) {
   if (flags.json) {
     PrintJson(TimedPlansJson(flags, timed_plans));
   } else {
-    PrintTimedPlans(flags.plan, timed_plans);
+    PrintTimedPlans(flags, timed_plans);
   }
   return absl::OkStatus();
 }
@@ -189,10 +186,10 @@ SubCommand AddBenchPlans(CLI::App& bench) {
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   const auto flags = std::make_shared<PlansFlags>();
   plans->add_option("--model", flags->model, "network of the zoo")->type_name("MODEL")->required();
-  plans->add_option("--batch", flags->plan.batch, "global batch")
+  plans->add_option("--batch", flags->batch, "global batch")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
       ->capture_default_str();
-  plans->add_option("--devices", flags->plan.devices, "devices of all plans but single")
+  plans->add_option("--devices", flags->devices, "devices of all plans but single")
       ->check(CLI::Range(1, tools::kMostDevicesHere))
       ->capture_default_str();
   AddProfileFlag(*plans, flags->profile);

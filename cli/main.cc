@@ -125,6 +125,8 @@ bool IsGiven(const CLI::App& command, const std::string& flag) {
   return option != nullptr && option->count() > 0;
 }
 
+bool AsksForJson(const CLI::App& command) { return IsGiven(command, "--json") && command.get_option("--json")->as<bool>(); }
+
 // The sub-command that was parsed, or began to be.
 const CLI::App& ParsedCommand(const CLI::App& app) {
   const CLI::App* command = &app;
@@ -182,7 +184,7 @@ int Main(int argc, char** argv) {
     const bool only_lacks = error.get_name() == "RequiredError" && app.remaining_size(/*recurse=*/true) == 0;
     const CLI::App& command = ParsedCommand(app);
     if (only_lacks && AsksForModels(command)) {
-      return Report(colonnade::cli::ListModels(IsGiven(command, "--json")), {});
+      return Report(colonnade::cli::ListModels(AsksForJson(command)), {});
     }
     const std::string message = colonnade::cli::UsageMessage(app, error, ours->words), place = line->PlaceOf(message);
     SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
@@ -192,7 +194,7 @@ int Main(int argc, char** argv) {
       std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
   HandleSignals(*command);
   const CLI::App& parsed = ParsedCommand(app);
-  const absl::Status status = AsksForModels(parsed) ? colonnade::cli::ListModels(IsGiven(parsed, "--json")) : command->run();
+  const absl::Status status = AsksForModels(parsed) ? colonnade::cli::ListModels(AsksForJson(parsed)) : command->run();
   return Report(WithPlace(status, *line), outcome);
 }
 

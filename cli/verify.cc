@@ -79,15 +79,18 @@ nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& sess
 }
 
 absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
-  if (DeviceCount(flags.plan) == 1) {
-    return absl::FailedPreconditionError(
-        "--devices: expected 2 or more, since a plan is compared with one device, found 1; --plan says how they share the "
-        "work");
-  }
   KeepFreedPages();
   CountProgress progress("verifying:");
   ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, data::SplitOf::kTrain));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
+  if (session.plan.mesh.device_count() == 1) {
+    if (flags.plan.devices <= 1) {
+      return absl::FailedPreconditionError(
+          "--devices: expected 2 or more, since a plan is compared with one device, found 1; --plan says how they share the "
+          "work");
+    }
+    Warn("the plan that was found has one device, so that nothing is split");
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, data::SplitOf::kTrain));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, flags.steps));
   RETURN_IF_ERROR(CheckWarmUp(rate));
@@ -120,7 +123,6 @@ absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
       .progress = [&](int64_t done, int64_t all) { progress.Show(done, all, " runs of a step"); },
       .learning_rate = rate,
       .lower = LowerOptionsOf(flags, session, program::Mode::kTrain)};
-  if (session.plan.mesh.device_count() == 1) Warn("the plan that was found has one device, so that nothing is split");
   ASSIGN_OR_RETURN(tools::VerifyReport report, tools::VerifyPlan(session.graph, session.plan, *stream, options));
   WipeOut();
   for (const std::string& note : report.notes) Warn(note);

@@ -130,8 +130,8 @@ class Calls {
   virtual void Destroy(const Stream& stream) = 0;
   virtual void Destroy(int gpu, Event event) = 0;
 
-  // These run on the stream in the order of the calls. None of them waits for what runs on GPUs, but EndGroup, for up to a
-  // minute, until all ranks are under way.
+  // These run on the stream in the order of the calls. None of them waits for GPUs, except EndGroup, which waits up to a
+  // minute until all ranks have started.
   virtual absl::Status Record(Event event, const Stream& stream) = 0;
   virtual absl::Status Wait(const Stream& stream, Event event) = 0;
   virtual absl::Status Enqueue(const Stream& stream, const Call& call) = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -233,10 +234,13 @@ absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read) 
 }
 
 absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view bytes) {
-  const std::filesystem::path file(path);
-  const absl::StatusOr<Manifest> manifest = ReadManifest(file.has_parent_path() ? file.parent_path().string() : ".");
-  if (!manifest.ok()) return absl::OkStatus();  // there is none, or it is another program's
-  for (const CheckpointFile& stated : manifest->files) {
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::weakly_canonical(path, ignored);
+  const std::string folder = file.parent_path().string();
+  const absl::StatusOr<std::string> json = ReadFile(absl::StrCat(folder, "/", kManifestName), kMostManifestBytes);
+  if (!json.ok() || !absl::StrContains(*json, kFormat)) return absl::OkStatus();  // none, or another program's
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(folder));
+  for (const CheckpointFile& stated : manifest.files) {
     std::vector<TensorView> tensors;
     if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr, tensors), path);
   }

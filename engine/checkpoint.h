@@ -85,8 +85,8 @@ using OnRead = std::function<void(int64_t bytes)>;
 // Reads all of a checkpoint and compares it with the manifest's checksums. Errors as ReadManifest.
 absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read = nullptr);
 
-// Compares the bytes of the file at `path` with the manifest of the checkpoint that it lies in, if it lies in one. Errors as
-// ReadManifest.
+// Compares the bytes of the file at `path`, behind symbolic links, with the manifest of the checkpoint that it lies in, if
+// it lies in one. Errors as ReadManifest.
 absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view bytes);
 
 // A checkpoint that was verified, and whose files are mapped until the last copy of it goes.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares the keys that sub-commands print with --json with those of docs/json.md, both ways, section by section.
+# Compares the keys that sub-commands print with --json with those of docs/json.md, section by section: each that is printed is named there, and each of
+# the first column is printed.
 #   tests/json_keys.sh COLONNADE
 set -euo pipefail
 command=$1
@@ -10,6 +11,9 @@ trap 'rm -rf "$folder"' EXIT
 export XDG_CACHE_HOME=$folder/cache
 cd "$folder"
 failures=0
+for tool in jq cjpeg; do
+  command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
+done
 
 # What all objects have, by the page's list.
 # shellcheck disable=SC2016 # backticks are those of the page

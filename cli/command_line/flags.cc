@@ -435,7 +435,8 @@ void AddUpdateScopeFlags(CLI::App& app, const std::string& group, OptimizerFlags
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--head-lr-scale", flags.head_lr_scale, "factor on the learning rate of the last layer")
+  app.add_option("--head-lr-scale", flags.head_lr_scale,
+                 "factor on the learning rate of the last layer, or of each that the logits are added or joined of")
       ->check(Number(0, kNoLimit))
       ->capture_default_str()
       ->group(group);

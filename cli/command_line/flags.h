@@ -98,7 +98,8 @@ struct WeightsFlags {
   bool replace_head = false;
 };
 
-// What most sub-commands work with (cli/session/): a network, its data, and the devices that compute it under a plan.
+// What most sub-commands work with (cli/session/): a network, its data, and the devices that compute it under a plan. A
+// sub-command leaves those at their defaults for which it has no flags.
 struct SessionFlags {
   NetworkFlags network;
   DataFlags data;
@@ -107,7 +108,7 @@ struct SessionFlags {
   OptimizerFlags optimizer;
   ProfileFlags profile;
   WeightsFlags weights;
-  uint64_t seed = 1;
+  uint64_t seed = 1;  // of parameters and samples; that of draws is in DrawFlags
 };
 
 struct CheckpointFlags {

@@ -226,7 +226,8 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
       continue;
     const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
-    if (meant != nullptr) return absl::StrCat(message, WhoHasIt(word, *meant, app));
+    const std::string who = meant != nullptr && word[0] == '-' ? WhoHasIt(word, *meant, app) : "";
+    if (!who.empty()) return absl::StrCat(message, who);
   }
   return message;
 }

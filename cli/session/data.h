@@ -23,7 +23,7 @@ using Samples = std::shared_ptr<const data::SampleSet>;
 absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split,
                                     const data::SampleSet* train_set = nullptr);
 
-// The --data that is no data, and what a test of it is worth.
+// The --data that is random images, and the note that accuracies on them mean nothing.
 inline constexpr char kSyntheticData[] = "synthetic";
 inline constexpr char kNoteOnNoise[] =
     "note: synthetic images are noise, so that accuracies mean nothing; --data=digits or a path reads images";

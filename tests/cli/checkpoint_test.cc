@@ -304,6 +304,12 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   ASSERT_TRUE(engine::ReplaceFile(At(3) + "/weights.safetensors", weights).ok());
   ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", At(3), "/weights.safetensors"), 65,
               {At(3) + "/weights.safetensors: tensor", "expected XXH3"});
+  std::string manifest = *engine::ReadFile(At(3) + "/manifest.json", int64_t{1} << 20);
+  manifest[manifest.find("\"sample\"") + 1] ^= 1;
+  ASSERT_TRUE(engine::ReplaceFile(At(3) + "/manifest.json", manifest).ok());
+  std::filesystem::create_symlink(At(3) + "/weights.safetensors", In("link"));
+  ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", In("link")), 65,
+              {At(3) + "/manifest.json: "});
 }
 
 // What --save-ema writes is what a checkpoint of the last step has, whoever averaged on the way, and is what was tested.

@@ -68,6 +68,13 @@ TEST_F(Command, VerifyWantsAPlanOfSeveralDevices) {
     EXPECT_THAT(one.err, HasSubstr("--devices: expected 2 or more, since a plan is compared with one device, found 1"));
   }
   EXPECT_EQ(Run(verify + "--plan=data --devices=2").code, 0);
+  const std::string plan = "plan --model=two_column --batch=64 --save-plan=" + In("plan.json");
+  ASSERT_EQ(Run(plan).code, 0);
+  ExpectError(verify + "--plan=" + In("plan.json"), 2, {"--devices: expected 2 or more"});
+  ASSERT_EQ(Run(plan + " --plan=data --devices=2").code, 0);
+  EXPECT_EQ(Run(verify + "--plan=" + In("plan.json")).code, 0) << "the file says how many";
+  ExpectError(verify + "--plan=" + In("none.json"), 66, {In("none.json")});
+  ExpectError(verify + "--plan=hybird", 2, {"unknown plan \"hybird\""});
 }
 
 TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {

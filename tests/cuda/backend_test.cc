@@ -395,7 +395,7 @@ TEST(CudaBackend, MemoryThatTheSystemDoesNotPinIsNoted) {
     if (pins) {
       EXPECT_THAT(notes, testing::IsEmpty());
     } else {
-      EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("the system pinned none of 0.0 MB")));
+      EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("the system did not pin 0.0 MB")));
     }
   }
 }
