@@ -21,8 +21,8 @@
 namespace colonnade::cpu {
 
 // total += x, and y = total, of neighbours in memory. Those of f32 are as fast without a function of their own.
-void AddRow(int64_t count, const program::BFloat16* x, float* total);
-void PutRow(int64_t count, const float* total, program::BFloat16* y);
+void AddNeighbours(int64_t count, const program::BFloat16* x, float* total);
+void PutNeighbours(int64_t count, const float* total, program::BFloat16* y);
 
 class SumPlan {
  public:
@@ -69,7 +69,7 @@ class SumPlan {
         for (int64_t i = 0; i < size_; ++i) total_[i] = x[i * stride];
       } else if (stride == 1) {
         if constexpr (kIsBf16) {
-          AddRow(size_, x, total_.data());
+          AddNeighbours(size_, x, total_.data());
         } else {
           for (int64_t i = 0; i < size_; ++i) total_[i] += x[i];
         }
@@ -80,7 +80,7 @@ class SumPlan {
     }
     void Put(T* y, int64_t stride) const {
       if constexpr (kIsBf16) {
-        if (stride == 1) return PutRow(size_, total_.data(), y);
+        if (stride == 1) return PutNeighbours(size_, total_.data(), y);
       }
       for (int64_t i = 0; i < size_; ++i) y[i * stride] = static_cast<T>(total_[i]);
     }
