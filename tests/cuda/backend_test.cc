@@ -10,14 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cuda/load/loaded.h"
-#include "cuda/ops/nccl.h"
 #include "engine/box_runs.h"
 #include "engine/classification.h"
 #include "engine/executor.h"
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "host_calls.h"
+#include "made_backend.h"
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
@@ -27,29 +26,6 @@
 
 namespace colonnade::cuda {
 namespace {
-
-program::Program Lowered(const std::string& model, const std::string& plan_name, int devices, int64_t batch,
-                         double width = 1) {
-  const absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {.width = width});
-  EXPECT_TRUE(graph.ok());
-  const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = devices, .global_batch = batch});
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  auto program = partition::Lower(*graph, *plan, {.global_batch = batch});
-  EXPECT_TRUE(program.ok()) << program.status();
-  return *std::move(program);
-}
-
-struct Made {
-  std::unique_ptr<engine::Backend> backend;
-  HostCalls* calls = nullptr;  // the backend's
-};
-Made MakeBackend(const CudaOptions& options, const HostCallsOptions& host = {}) {
-  auto calls = std::make_unique<HostCalls>(host);
-  HostCalls* pointer = calls.get();
-  auto backend = MakeCudaBackend(options, std::move(calls));
-  EXPECT_TRUE(backend.ok()) << backend.status();
-  return {*std::move(backend), pointer};
-}
 
 TEST(CudaBackend, TransfersGoFirstOnAGpu) {
   const Made made = MakeBackend({.devices = 2});
@@ -87,7 +63,6 @@ TEST(CudaBackend, TakesWhatMemoryOfSaysAndGivesItBack) {
   EXPECT_EQ(made.calls->events_alive(), before);
 }
 
-// Its calls see that nothing is left when the last executor goes.
 // Copies of parameters whose gradients are not reduced would drift apart.
 TEST(CudaBackend, DevicesOnUnlikeGpusAreRefused) {
   const auto open = [](int devices) {
@@ -99,6 +74,7 @@ TEST(CudaBackend, DevicesOnUnlikeGpusAreRefused) {
   EXPECT_NE(refused.message().find("found host 0 and host 1"), absl::string_view::npos) << refused;
 }
 
+// Its calls see that nothing is left when the last executor goes.
 TEST(CudaBackend, MayGoBeforeItsExecutors) {
   const program::Program program = Lowered("two_column", "hybrid", 4, 16);
   Made made = MakeBackend({.devices = 4});
@@ -323,68 +299,6 @@ TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
   }
 }
 
-TEST(CudaBackend, WhatWasEnqueuedBeforeAnErrorIsWaitedFor) {
-  const program::Program program = Lowered("two_column", "data", 2, 16);
-  Made made = MakeBackend({.devices = 2}, {.has_memory = false, .fail_at = 40});
-  auto executor = engine::Executor::Create(program, *made.backend);
-  ASSERT_TRUE(executor.ok());
-  ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
-  ASSERT_TRUE((*executor)->Enqueue({}).ok());
-  const auto enqueued = static_cast<int64_t>(made.calls->noted().size());
-  EXPECT_FALSE((*executor)->Collect().ok());
-  EXPECT_GE(made.calls->waited_for(), enqueued);
-}
-
-// The host gives up after minutes, and does not do so for each stream.
-TEST(CudaBackend, AfterAWaitThatDoesNotEndTheHostWaitsOnceMore) {
-  const program::Program program = Lowered("two_column", "data", 2, 16);
-  const auto create = [&](Made& made) { return engine::Executor::Create(program, *made.backend); };
-  Made first = MakeBackend({.devices = 2}, {.has_memory = false});
-  ASSERT_TRUE(create(first).ok());
-  const int waits_of_load = first.calls->waits();
-  Made made = MakeBackend({.devices = 2}, {.has_memory = false, .hang_from = waits_of_load});
-  {
-    auto executor = create(made);
-    ASSERT_TRUE(executor.ok()) << executor.status();
-    ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
-    ASSERT_TRUE((*executor)->Enqueue({}).ok());
-    EXPECT_EQ((*executor)->Collect().status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(made.calls->waits(), waits_of_load + 2);
-  }
-  EXPECT_EQ(made.calls->waits(), waits_of_load + 2);
-}
-
-// Calls that note what was not waited for when memory was freed.
-class WatchedFrees : public HostCalls {
- public:
-  using HostCalls::HostCalls;
-  void Free(int gpu, void* data) override {
-    if (watches) ++frees;
-    if (watches && waited_for() + 1 != static_cast<int64_t>(noted().size())) ++early_frees;
-    HostCalls::Free(gpu, data);
-  }
-  bool watches = false;
-  int frees = 0, early_frees = 0;
-};
-
-TEST(CudaBackend, AreasMoveWhenAllThatWasEnqueuedHasEnded) {
-  const program::Program small = Lowered("two_column", "data", 2, 4), large = Lowered("two_column", "data", 2, 64);
-  auto owned = std::make_unique<WatchedFrees>(HostCallsOptions{.has_memory = false});
-  WatchedFrees& calls = *owned;
-  const auto backend = *MakeCudaBackend({.devices = 2}, std::move(owned));
-  const auto executor = engine::Executor::Create(small, *backend);
-  ASSERT_TRUE(executor.ok()) << executor.status();
-  ASSERT_TRUE((*executor)->NextInput<float>(engine::kImages).ok());
-  ASSERT_TRUE((*executor)->Enqueue({}).ok());
-  calls.watches = true;
-  const auto other = engine::Executor::Create(large, *backend);
-  calls.watches = false;
-  ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_GT(calls.frees, 0);
-  EXPECT_EQ(calls.early_frees, 0);
-  EXPECT_TRUE((*executor)->Collect().ok());
-}
-
 TEST(CudaBackend, MemoryThatTheSystemDoesNotPinIsNoted) {
   const program::Program program = Lowered("two_column", "single", 1, 4);
   for (const bool pins : {true, false}) {
@@ -447,18 +361,6 @@ TEST(CudaBackend, CollectivesAreByNcclWhereItServesAndIsWanted) {
   EXPECT_EQ(rank_calls({.devices = 2}, 1), 0);  // two ranks on one GPU
   EXPECT_EQ(rank_calls({.devices = 2, .collectives = Collectives::kPeer}, 2), 0);
   EXPECT_EQ(rank_calls({.devices = 2, .deterministic = true}, 2), 0);  // all are sums
-}
-
-// Two sums that are never compared may differ by the order in which NCCL adds.
-TEST(EveryCopyHasOneSum, OnlyWhereASumHasAllThatHoldAParameterAndEachParameterHasOne) {
-  program::Program program = Lowered("two_column", "data", 4, 16);
-  EXPECT_TRUE(EveryCopyHasOneSum(program));
-  program::Program halves = program;
-  for (std::vector<int>& group : halves.groups) group.resize(2);
-  EXPECT_FALSE(EveryCopyHasOneSum(halves)) << "devices 2 and 3 have the gradient of another sum";
-  std::erase_if(program.tasks,
-                [](const program::Task& task) { return std::holds_alternative<program::Collective>(task.body); });
-  EXPECT_FALSE(EveryCopyHasOneSum(program)) << "no sum at all";
 }
 
 TEST(CudaBackend, ALimitIsRefusedBeforeAnythingIsTaken) {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "cuda/backend.h"
+#include "cuda/ops/nccl.h"
 #include "engine/loading.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"
+#include "made_backend.h"
 #include "tests/cpu/member_order.h"
 
 namespace colonnade::cuda {
@@ -73,6 +75,18 @@ TEST(CudaCollective, AnAllGatherOfUnequalPartsPutsThemOneBehindTheOther) {
       conformance::ExpectGathered(dim, {1, 5, 2}, x, RunOnce(one, x, reach));
     }
   }
+}
+
+// Two sums that are never compared may differ by the order in which NCCL adds.
+TEST(EveryCopyHasOneSum, OnlyWhereASumHasAllThatHoldAParameterAndEachParameterHasOne) {
+  program::Program program = Lowered("two_column", "data", 4, 16);
+  EXPECT_TRUE(EveryCopyHasOneSum(program));
+  program::Program halves = program;
+  for (std::vector<int>& group : halves.groups) group.resize(2);
+  EXPECT_FALSE(EveryCopyHasOneSum(halves)) << "devices 2 and 3 have the gradient of another sum";
+  std::erase_if(program.tasks,
+                [](const program::Task& task) { return std::holds_alternative<program::Collective>(task.body); });
+  EXPECT_FALSE(EveryCopyHasOneSum(program)) << "no sum at all";
 }
 
 }  // namespace
