@@ -62,7 +62,7 @@ TEST_F(Command, VerifyAgreesAndSaysHowClosely) {
 
 TEST_F(Command, VerifyWantsAPlanOfSeveralDevices) {
   const std::string verify = "verify --model=two_column --data=digits --width=0.25 --steps=1 ";
-  for (const char* plan : {"", "--plan=single", "--plan=hybrid --devices=1"}) {
+  for (const char* plan : {"", "--plan=single", "--plan=data --devices=1"}) {
     const Result one = Run(verify + plan);
     EXPECT_EQ(one.code, 2) << plan;
     EXPECT_THAT(one.err, HasSubstr("--devices: expected 2 or more, since a plan is compared with one device, found 1"));
