@@ -3,11 +3,21 @@
 namespace colonnade::cli {
 
 std::vector<SubCommand> AddSubCommands(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome) {
-  return {AddTrain(app, stop, outcome), AddEval(app, stop, outcome), AddPredict(app, stop, outcome),
-          AddCheckpoint(app),           AddVerify(app, outcome),     AddProgram(app),
-          AddPlan(app),                 AddSimulate(app),            AddTable(app),
-          AddCalibrate(app),            AddModels(app),              AddIoBench(app),
-          AddBench(app, outcome),       AddInfo(app),                AddCompletion(app),
+  return {AddTrain(app, stop, outcome),
+          AddEval(app, stop, outcome),
+          AddPredict(app, stop, outcome),
+          AddCheckpoint(app),
+          AddVerify(app, outcome),
+          AddProgram(app),
+          AddPlan(app),
+          AddSimulate(app),
+          AddTable(app),
+          AddCalibrate(app),
+          AddModels(app),
+          AddIoBench(app),
+          AddBench(app, outcome),
+          AddInfo(app),
+          AddCompletion(app),
           AddMan(app)};
 }
 

@@ -88,8 +88,8 @@ absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {
   if (flags.weights.init.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
   const std::set<std::string> heads = run.session.graph.Heads();
-  const absl::Status taken = TakeWeights(flags, weights.tensors, run.train->loaded(),
-                                         flags.weights.replace_head ? heads : std::set<std::string>());
+  const absl::Status taken =
+      TakeWeights(flags, weights.tensors, run.train->loaded(), flags.weights.replace_head ? heads : std::set<std::string>());
   const bool is_of_head = absl::c_any_of(run.train_program.parameters, [&](const program::Parameter& parameter) {
     return heads.contains(parameter.layer) && absl::StrContains(taken.message(), absl::StrCat("\"", parameter.name, "\""));
   });
