@@ -62,7 +62,7 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
 }
 
 // What is no error but may not be what was meant.
-void SayNotes(const SessionFlags& flags, const Test& test) {
+void SayNotesOn(const Test& test, const SessionFlags& flags) {
   NoteFewerClasses(flags.network, test.session.graph, test.samples->classes(), /*advises=*/false);
   if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
@@ -80,7 +80,7 @@ absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outc
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, LoadTrained(flags, session, program, weights));
   loading.reset();
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
-  SayNotes(flags, test);
+  SayNotesOn(test, flags);
   outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);
