@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <vector>
 
 #include "cli/commands.h"
@@ -10,8 +9,7 @@ SubCommand AddBench(CLI::App& app, Outcome& outcome) {
   bench->require_subcommand(1);
   const std::vector<SubCommand> commands = {AddBenchTransfers(*bench, outcome), AddBenchStep(*bench), AddBenchPlans(*bench),
                                             AddBenchSimulator(*bench)};
-  return {bench,
-          [=] { return std::ranges::find_if(commands, [](const SubCommand& one) { return one.app->parsed(); })->run(); }};
+  return {bench, [=] { return ParsedOf(commands).run(); }};
 }
 
 }  // namespace colonnade::cli

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include <algorithm>
+
 namespace colonnade::cli {
 
 std::vector<SubCommand> AddSubCommands(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome) {
@@ -19,6 +21,10 @@ std::vector<SubCommand> AddSubCommands(CLI::App& app, const std::atomic<bool>& s
           AddInfo(app),
           AddCompletion(app),
           AddMan(app)};
+}
+
+const SubCommand& ParsedOf(const std::vector<SubCommand>& commands) {
+  return *std::ranges::find_if(commands, [](const SubCommand& one) { return one.app->parsed(); });
 }
 
 }  // namespace colonnade::cli

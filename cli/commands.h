@@ -34,6 +34,9 @@ struct SubCommand {
 // Adds all of them, in the order of help; all arguments must outlive the result.
 std::vector<SubCommand> AddSubCommands(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
 
+// Returns the one that the command line names. REQUIRES: it was parsed, and names one of them.
+const SubCommand& ParsedOf(const std::vector<SubCommand>& commands);
+
 // Add one of them.
 SubCommand AddTrain(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);
 SubCommand AddEval(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcome);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -190,11 +189,10 @@ int Main(int argc, char** argv) {
     SayError(absl::StrCat(place, place.empty() ? "" : ": ", message, "; --help lists what there is"));
     return place.empty() ? kUsage : kWrongContents;
   }
-  const auto command =
-      std::find_if(commands.begin(), commands.end(), [](const SubCommand& one) { return one.app->parsed(); });
-  HandleSignals(*command);
+  const SubCommand& command = colonnade::cli::ParsedOf(commands);
+  HandleSignals(command);
   const CLI::App& parsed = ParsedCommand(app);
-  const absl::Status status = AsksForModels(parsed) ? colonnade::cli::ListModels(AsksForJson(parsed)) : command->run();
+  const absl::Status status = AsksForModels(parsed) ? colonnade::cli::ListModels(AsksForJson(parsed)) : command.run();
   return Report(WithPlace(status, *line), outcome);
 }
 

@@ -236,11 +236,12 @@ absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read) 
 absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view bytes) {
   std::error_code ignored;
   const std::filesystem::path file = std::filesystem::weakly_canonical(path, ignored);
-  const std::string folder = file.parent_path().string();
-  const absl::StatusOr<std::string> json = ReadFile(absl::StrCat(folder, "/", kManifestName), kMostManifestBytes);
+  const std::string beside = (file.parent_path() / kManifestName).string();
+  const absl::StatusOr<std::string> json = ReadFile(beside, kMostManifestBytes);
   if (!json.ok() || !absl::StrContains(*json, kFormat)) return absl::OkStatus();  // none, or another program's
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(folder));
-  for (const CheckpointFile& stated : manifest.files) {
+  const absl::StatusOr<Manifest> manifest = ManifestFromJson(*json);
+  RETURN_IF_ERROR(WithContext(manifest.status(), beside));
+  for (const CheckpointFile& stated : manifest->files) {
     std::vector<TensorView> tensors;
     if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr, tensors), path);
   }

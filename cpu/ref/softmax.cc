@@ -1,5 +1,3 @@
-#include "program/formulas/softmax.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,10 +15,12 @@ absl::Status CheckLabel(int64_t sample, int64_t label, int64_t classes) {
       absl::StrFormat("label of sample %d: expected below %d classes, found %d", sample, classes, label));
 }
 
-// Classes that stand before `label`.
+// Classes that stand before `label`: larger logits, and equal ones of smaller index. A NaN stands before all.
 int64_t RankOf(const double* logits, int64_t classes, int64_t label) {
   int64_t rank = 0;
-  for (int64_t k = 0; k < classes; ++k) rank += program::IsAhead(logits[k], k, logits[label], label) ? 1 : 0;
+  for (int64_t k = 0; k < classes; ++k) {
+    if (k != label && (!(logits[k] <= logits[label]) || (logits[k] == logits[label] && k < label))) ++rank;
+  }
   return rank;
 }
 
@@ -71,7 +71,7 @@ absl::Status Run(const program::SoftmaxCrossEntropyBackward& op, absl::Span<cons
     if (label < 0) continue;
     RETURN_IF_ERROR(CheckLabel(s, label, classes));
     for (int64_t k = 0; k < classes; ++k) {
-      const double target = program::SmoothedTarget<double>(op.label_smoothing, classes, k == label);
+      const double target = (k == label ? 1 - op.label_smoothing : 0) + op.label_smoothing / classes;
       d[s * classes + k] = op.weight * (p[s * classes + k] - target) / count;
     }
   }

@@ -75,8 +75,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resour
   if (const int64_t refused = loaded->staging_.refused_bytes(); refused > 0) {
     loaded->notes_.push_back(
         absl::StrFormat("the system did not pin %.1f MB of the host's memory that inputs are copied from: copies to GPUs "
-                        "are slower, and the "
-                        "host waits for them",
+                        "are slower, and the host waits for them",
                         static_cast<double>(refused) / 1e6));
   }
   loaded->added_reorders_.clear();

@@ -1,4 +1,4 @@
-// What a sample's label means to its loss and its hits.
+// What a sample's label means to its loss and its hits, in kernels of both backends; the oracle (cpu/ref/) has its own.
 #ifndef COLONNADE_PROGRAM_FORMULAS_SOFTMAX_H_
 #define COLONNADE_PROGRAM_FORMULAS_SOFTMAX_H_
 
