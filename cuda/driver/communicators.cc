@@ -24,9 +24,6 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0), "ranks cannot be abor
 static_assert(ncclSystemError == 2 && ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
               ncclInProgress == 7);
 
-// Ranks of one process meet at once or not at all; the first meeting loads kernels and sets up links.
-constexpr absl::Duration kMostWait = absl::Seconds(60);
-
 absl::Status Check(ncclResult_t result, const char* call) {
   return StatusOf(FailureOfNccl(result), call, ncclGetErrorString(result));
 }
@@ -48,8 +45,8 @@ ncclDataType_t TypeOf(program::DType dtype) {
 }
 
 // All at once: an abort of some waits for the collectives of the others, which may never end (NCCL issue 1013). And in a
-// thread that is left behind after kMostWait, since an abort can hang in the driver.
-void GiveUp(std::vector<ncclComm_t> ranks) {
+// thread that is left behind after `most_wait`, since an abort can hang in the driver.
+void GiveUp(std::vector<ncclComm_t> ranks, absl::Duration most_wait) {
   auto over = std::make_shared<std::promise<void>>();
   std::future<void> ended = over->get_future();
   std::thread([ranks = std::move(ranks), over] {
@@ -60,7 +57,7 @@ void GiveUp(std::vector<ncclComm_t> ranks) {
     ncclGroupEnd();
     over->set_value();
   }).detach();
-  ended.wait_for(absl::ToChronoSeconds(kMostWait));
+  ended.wait_for(absl::ToChronoNanoseconds(most_wait));
 }
 
 }  // namespace
@@ -71,7 +68,7 @@ struct Communicators::Communicator {
   bool gone = false;  // destroyed or aborted
 };
 
-Communicators::Communicators() = default;
+Communicators::Communicators(absl::Duration most_wait) : most_wait_(most_wait) {}
 
 bool Communicators::available() { return true; }
 
@@ -92,7 +89,7 @@ Communicators::~Communicators() {
 
 // Until no rank is at work on what was asked of it.
 absl::Status Communicators::Settle(const Communicator& communicator, const char* call) {
-  const absl::Time last = base::SteadyNow() + kMostWait;
+  const absl::Time last = base::SteadyNow() + most_wait_;
   for (size_t r = 0; r < communicator.ranks.size();) {
     ncclResult_t state = ncclSuccess;
     RETURN_IF_ERROR(cuda::Check(ncclCommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
@@ -101,7 +98,7 @@ absl::Status Communicators::Settle(const Communicator& communicator, const char*
     } else if (state != ncclInProgress) {
       return cuda::Check(state, call);
     } else if (base::SteadyNow() > last) {
-      return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(kMostWait)));
+      return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(most_wait_)));
     } else {
       std::this_thread::yield();
     }
@@ -133,7 +130,7 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
   status.Update(cuda::Check(ncclGroupEnd(), "ncclGroupEnd"));
   if (status.ok()) status = Settle(*made, "ncclCommInitRankConfig");
   if (!status.ok()) {
-    GiveUp(std::move(made->ranks));
+    GiveUp(std::move(made->ranks), most_wait_);
     return status;
   }
   all_.push_back(std::move(made));
@@ -211,7 +208,7 @@ void Communicators::Abort() {
     if (!one->gone) ranks.insert(ranks.end(), one->ranks.begin(), one->ranks.end());
     one->gone = true;
   }
-  if (!ranks.empty()) GiveUp(std::move(ranks));
+  if (!ranks.empty()) GiveUp(std::move(ranks), most_wait_);
 }
 
 }  // namespace colonnade::cuda
@@ -222,7 +219,7 @@ namespace colonnade::cuda {
 
 struct Communicators::Communicator {};
 
-Communicators::Communicators() = default;
+Communicators::Communicators(absl::Duration most_wait) : most_wait_(most_wait) {}
 Communicators::~Communicators() = default;
 bool Communicators::available() { return false; }
 absl::StatusOr<int> Communicators::Make(absl::Span<const int>) {

@@ -1,7 +1,7 @@
 // Communicators of NCCL within this process: made, used and given up without blocking for long.
 //
-// NCCL's calls return at once, and what is under way is asked for until it is done or its time, a minute, is over: so long
-// may Make, End, Check and Abort take. After an error all are aborted, since ranks that wait for a lost one would wait for
+// NCCL's calls return at once, and what is under way is asked for until it is done or its time is over: so long may Make,
+// End, Check and Abort take. After an error all are aborted, since ranks that wait for a lost one would wait for
 // ever. Part of the driver module; built without NCCL, Make returns Unimplemented. Thread rule: one host thread.
 #ifndef COLONNADE_CUDA_COMMUNICATORS_H_
 #define COLONNADE_CUDA_COMMUNICATORS_H_
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "cuda/calls.h"
 
@@ -21,7 +22,8 @@ namespace colonnade::cuda {
 
 class Communicators {
  public:
-  Communicators();
+  // Ranks of one process meet at once or not at all; the first meeting loads kernels and sets up links.
+  explicit Communicators(absl::Duration most_wait = absl::Seconds(60));
   ~Communicators();
 
   static bool available();
@@ -43,6 +45,7 @@ class Communicators {
   absl::Status Settle(const Communicator& communicator, const char* call);
   absl::Status EnqueueRank(cudaStream_t stream, const RankCall& call);
 
+  absl::Duration most_wait_;
   std::vector<std::unique_ptr<Communicator>> all_;
   std::map<int, size_t> in_group_;  // those used since Begin, with the ranks that were enqueued
 };
