@@ -10,8 +10,9 @@
 
 namespace colonnade::data {
 
-// The bad samples of one epoch.
+// The bad samples of one epoch, or of a set that is read once.
 struct BadSamples {
+  static constexpr int64_t kReadOnce = -1;  // in an epoch's place
   int64_t epoch = 0;
   int64_t count = 0;
   std::vector<int64_t> of_class;  // by label
@@ -24,7 +25,8 @@ struct BadSamples {
 bool IsTooManyBad(int64_t bad, int64_t size);
 absl::Status TooManyBad(const BadSamples& bad, int64_t size);
 
-// Returns "epoch 3: 2 of 1437 samples could not be used and were skipped: 1 of class cat, …; the first: a.jpg: …".
+// Returns "epoch 3: 2 of 1437 samples could not be used and were skipped: 1 of class cat, …; the first: a.jpg: …", without
+// the epoch where the set is read once.
 std::string ToString(const BadSamples& bad, int64_t size, const std::vector<std::string>& class_names);
 
 }  // namespace colonnade::data

@@ -170,15 +170,29 @@ absl::StatusOr<std::string> OnlyOne(const std::string& folder, const std::vector
                       absl::StrJoin(found, ", ")));
 }
 
-// The file of a folder for that split: beside the one training file, or the one file that there is.
+bool IsTestName(absl::string_view name) { return IsNamed(name, kTestEndings[0]) || IsNamed(name, kTestEndings[1]); }
+
+// Test images without a training file: those of a file of their own name, which no other file's images are.
+absl::StatusOr<std::string> TestFileAloneIn(const std::string& folder) {
+  const std::vector<std::string> test = FilesIn(folder, IsTestName);
+  if (!test.empty()) return OnlyOne(folder, test);
+  return NoSplit(
+      absl::StrFormat("%s: expected test images in val.rec, test.rec, …_val.rec or …_test.rec, found none", folder));
+}
+
+absl::StatusOr<std::string> TrainingFileIn(const std::string& folder) {
+  const std::vector<std::string> others =
+      FilesIn(folder, [](absl::string_view name) { return IsRecordName(name) && !IsTestName(name); });
+  if (!others.empty()) return OnlyOne(folder, others);
+  return NoSplit(
+      absl::StrFormat("%s: expected training images in train.rec or …_train.rec, found test images alone", folder));
+}
+
+// The file of a folder for that split: beside the one file train.rec, or else told by its name.
 absl::StatusOr<std::string> RecordFileIn(const std::string& folder, SplitOf split) {
   const std::vector<std::string> train = FilesIn(folder, [](absl::string_view name) { return IsNamed(name, kTrainEnding); });
-  if (train.empty() && split == SplitOf::kTest) {
-    return OnlyOne(folder, FilesIn(folder, [](absl::string_view name) {
-                     return IsNamed(name, kTestEndings[0]) || IsNamed(name, kTestEndings[1]);
-                   }));
-  }
-  ASSIGN_OR_RETURN(std::string path, OnlyOne(folder, train.empty() ? FilesIn(folder, IsRecordName) : train));
+  if (train.empty()) return split == SplitOf::kTrain ? TrainingFileIn(folder) : TestFileAloneIn(folder);
+  ASSIGN_OR_RETURN(std::string path, OnlyOne(folder, train));
   if (split == SplitOf::kTrain) return path;
   return TestFileOf(path);
 }
@@ -259,8 +273,7 @@ absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t pa
 
 absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, int64_t file_bytes) {
   std::vector<int64_t> offsets;
-  absl::flat_hash_set<absl::string_view> keys;
-  absl::flat_hash_set<int64_t> seen;
+  absl::flat_hash_set<int64_t> keys, seen;
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -270,10 +283,12 @@ absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, in
           absl::StrFormat("line %d: expected %s, found \"%s\"", number, expected, line.substr(0, 80)));
     };
     const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(line), '\t');
-    int64_t offset = 0;
-    if (words.size() != 2 || !absl::SimpleAtoi(words[1], &offset)) return wrong("a number, a tab and an offset");
+    int64_t key = 0, offset = 0;
+    if (words.size() != 2 || !absl::SimpleAtoi(words[0], &key) || !absl::SimpleAtoi(words[1], &offset)) {
+      return wrong("a number, a tab and an offset");
+    }
     if (offset < 0 || offset >= file_bytes) return wrong(absl::StrFormat("an offset in a file of %d bytes", file_bytes));
-    if (!keys.insert(words[0]).second) return wrong("a number that no line before has");
+    if (!keys.insert(key).second) return wrong("a number that no line before has");
     if (!seen.insert(offset).second) return wrong("an offset that no line before has");
     offsets.push_back(offset);
   }

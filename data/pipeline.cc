@@ -205,7 +205,7 @@ absl::Status Pipeline::Visit(int64_t position, int64_t count, const std::functio
 }
 
 absl::Status Pipeline::Deliver(int64_t position, const Batch& batch) {
-  if (position != next_position_) bad_ = {.epoch = position / size()};
+  if (position != next_position_) bad_ = {.epoch = EpochAt(position)};
   for (size_t i = 0; i < batch.samples.size(); ++i) {
     RETURN_IF_ERROR(Note(position + static_cast<int64_t>(i), batch.samples[i]));
   }
@@ -227,13 +227,16 @@ absl::Status Pipeline::Note(int64_t position, const Filled& sample) {
   const bool ends_epoch = (position + 1) % size() == 0;
   if (!ends_epoch) return absl::OkStatus();
   if (bad_.count > 0) reports_.push_back(std::move(bad_));
-  bad_ = {.epoch = position / size() + 1};
+  bad_ = {.epoch = EpochAt(position + 1)};
   return absl::OkStatus();
 }
 
 std::vector<BadSamples> Pipeline::Report(bool with_last) {
   if (with_last && bad_.count > 0) reports_.push_back(std::exchange(bad_, {.epoch = bad_.epoch}));
-  return std::exchange(reports_, {});
+  std::vector<BadSamples> reports = std::exchange(reports_, {});
+  if (has_told_) return {};
+  has_told_ = options_.once && !reports.empty();
+  return reports;
 }
 
 }  // namespace colonnade::data

@@ -73,7 +73,8 @@ class Pipeline : public engine::DataSource {
   JpegIndices::Kept jpeg_indices() const { return indices_->kept(); }
   StageTimes Stages() const { return ring_->Times(); }
   // Returns the skipped samples of each epoch that has ended since the last call and had any; with `with_last` also those of
-  // the epoch under way, as far as it has come.
+  // the epoch under way, as far as it has come. A set that is read once has the same ones whenever it is read: they are
+  // returned the first time alone.
   std::vector<BadSamples> Report(bool with_last = false);
   // Returns a hash of all that was delivered so far, in its order: epochs, samples, and how each was seen.
   uint64_t delivered_hash() const { return delivered_hash_; }
@@ -83,6 +84,7 @@ class Pipeline : public engine::DataSource {
   absl::Status StartRing();
   absl::Status Deliver(int64_t position, const Batch& batch);
   absl::Status Note(int64_t position, const Filled& sample);
+  int64_t EpochAt(int64_t position) const { return options_.once ? BadSamples::kReadOnce : position / size(); }
 
   std::shared_ptr<const SampleSet> set_;
   PipelineOptions options_;
@@ -93,6 +95,7 @@ class Pipeline : public engine::DataSource {
   uint64_t delivered_hash_ = 0;
   BadSamples bad_;                   // of the epoch that is being delivered
   std::vector<BadSamples> reports_;  // of the epochs before it
+  bool has_told_ = false;            // of a set that is read once
   std::unique_ptr<BatchRing> ring_;  // there from Create on
 };
 

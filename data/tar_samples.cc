@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -141,6 +142,18 @@ std::vector<PlacedImage> ImagesOf(const TarIndex& index) {
   return images;
 }
 
+// An archive that was added to may have a path again: tar unpacks the last of them over those before.
+absl::Status CheckEachOnce(const std::vector<PlacedImage>& images) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const PlacedImage& image : images) {
+    if (!seen.insert(image.path).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected a path once, found it twice; unpack and pack the images anew", image.member->name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Takes off folders that all images lie in, while they are no split and classes stay below.
 void TakeOffTops(std::vector<PlacedImage>& images) {
   while (!images.empty()) {
@@ -192,6 +205,7 @@ absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& 
 absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split) {
   std::vector<PlacedImage> images = ImagesOf(index);
   if (images.empty()) return absl::InvalidArgumentError("expected images (.jpg, .jpeg or .png), found none");
+  RETURN_IF_ERROR(CheckEachOnce(images));
   TakeOffTops(images);
   std::set<std::string> tops, classes;
   for (const PlacedImage& image : images) tops.insert(TopOf(image.path));

@@ -45,11 +45,6 @@ bool IsOneTar(const std::string& path) {
   return absl::EndsWith(path, ".tar") && !std::filesystem::is_directory(path, error);
 }
 
-absl::Status NamingTar(const std::string& path, const absl::Status& status) {
-  const std::string named = absl::StrCat(path, ": ", status.message());
-  return IsNoSplit(status) ? NoSplit(named) : absl::Status(status.code(), named);
-}
-
 class TarShard {
  public:
   TarShard(OpenFile file, bool stays_open) : path_(file.path()), size_(file.size()) {
@@ -87,7 +82,7 @@ class WebDataset final : public SampleSet {
   absl::Status Finish(std::vector<std::string> known, int64_t asked) {
     if (samples_.empty()) return absl::InvalidArgumentError(absl::StrCat(name_, ": expected samples, found none"));
     absl::StatusOr<std::vector<std::string>> names = NameClasses(std::move(known), labels_, asked);
-    if (!names.ok()) return NamingTar(name_, names.status());
+    if (!names.ok()) return base::WithContext(names.status(), name_);
     class_names_ = *std::move(names);
     return absl::OkStatus();
   }
@@ -133,7 +128,7 @@ struct ScannedTar {
 absl::StatusOr<ScannedTar> ScanFile(const std::string& path) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path));
   absl::StatusOr<TarIndex> index = ScanTar(file);
-  if (!index.ok()) return NamingTar(path, index.status());
+  if (!index.ok()) return base::WithContext(index.status(), path);
   return ScannedTar{std::move(file), *std::move(index)};
 }
 
@@ -153,7 +148,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, S
   }
   absl::StatusOr<TarSamples> samples =
       by_key ? SamplesByKey(tar.file, tar.index, classes) : SamplesByFolder(tar.index, split);
-  if (!samples.ok()) return NamingTar(path, samples.status());
+  if (!samples.ok()) return base::WithContext(samples.status(), path);
   NotePassedOver(tar.index, *samples);
   std::vector<std::string> known = samples->class_names;
   auto set = std::make_unique<WebDataset>(std::move(name));
@@ -194,7 +189,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenWebDataset(const std::string& pat
   for (const std::string& shard : shards) {
     ASSIGN_OR_RETURN(ScannedTar tar, ScanFile(shard));
     absl::StatusOr<TarSamples> samples = SamplesByKey(tar.file, tar.index, options.classes);
-    if (!samples.ok()) return NamingTar(shard, samples.status());
+    if (!samples.ok()) return base::WithContext(samples.status(), shard);
     NotePassedOver(tar.index, *samples);
     set->Add(TarShard(std::move(tar.file), shards.size() <= kMostOpenShards), *std::move(samples));
   }

@@ -112,6 +112,22 @@ TEST(BadSamples, OfATestSetArePadding) {
   EXPECT_THAT(*ReadSamples(*pipeline, 0, 4), ElementsAre(0, 1, -1, 3));
 }
 
+TEST(BadSamples, OfASetThatIsReadAgainAreToldOnceWithoutAnEpoch) {
+  const auto set = std::make_shared<TestSet>(200);
+  set->bad = {2, 150};
+  PipelineOptions options = OptionsOf(BadSample::kSkip);
+  options.once = true;
+  const auto pipeline = *Pipeline::Create(set, options);
+  EXPECT_THAT(pipeline->Report(), ::testing::IsEmpty());
+  for (int64_t at : {0, 100}) ASSERT_TRUE(ReadSamples(*pipeline, at, 100).ok());
+  const std::vector<BadSamples> reports = pipeline->Report(/*with_last=*/true);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].count, 2);
+  EXPECT_THAT(ToString(reports[0], 200, {"a", "b", "c"}), ::testing::StartsWith("2 of 200 samples could not be used"));
+  for (int64_t at : {0, 100}) ASSERT_TRUE(ReadSamples(*pipeline, at, 100).ok());
+  EXPECT_THAT(pipeline->Report(/*with_last=*/true), ::testing::IsEmpty());
+}
+
 TEST(BadSamples, ArePaddingWhereThatIsAskedForAndEachIsTold) {
   const auto set = std::make_shared<TestSet>(20);
   set->bad = {2, 3, 5, 6, 17};  // far more than one in a hundred

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/no_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/record_writer.h"
@@ -95,6 +96,17 @@ TEST_F(RecordFiles, AFileOfAnotherNameHasTrainingImagesAlone) {
 TEST_F(RecordFiles, AFolderOfTestImagesAloneHasThose) {
   PutThree("val.rec");
   EXPECT_EQ(Opened(path_, SplitOf::kTest)->size(), 3);
+  EXPECT_TRUE(IsNoSplit(Error(path_))) << "what is tested is not trained on";
+  EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("found test images alone"));
+}
+
+TEST_F(RecordFiles, AFolderWithAFileOfAnotherNameHasTrainingImagesAlone) {
+  PutThree("images.rec");
+  EXPECT_EQ(Opened(path_)->size(), 3);
+  EXPECT_TRUE(IsNoSplit(Error(path_, SplitOf::kTest)));
+  Put("a_val.rec", ImageRecordOf(0, "val"));
+  EXPECT_EQ(Opened(path_)->size(), 3);
+  EXPECT_EQ(BytesOf(*Opened(path_, SplitOf::kTest), 0), "val");
 }
 
 TEST_F(RecordFiles, OneOfSeveralMustBeNamed) {
@@ -122,7 +134,8 @@ TEST_F(RecordFiles, AWrongLineOfAnIndexIsNamed) {
                                        {"1\t-4", "an offset in a file of 108 bytes"},
                                        {"1\t99999999999999999999", "a number, a tab and an offset"},
                                        {"1 36", "a number, a tab and an offset"},
-                                       {"0\t36", "a number that no line before has"},
+                                       {"one\t36", "a number, a tab and an offset"},
+                                       {"00\t36", "a number that no line before has"},
                                        {"1\t0", "an offset that no line before has"}}) {
     Put("train.idx", absl::StrCat("0\t0\n", line, "\n"));
     EXPECT_EQ(Error(path_).code(), absl::StatusCode::kInvalidArgument);

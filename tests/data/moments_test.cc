@@ -1,12 +1,15 @@
 #include "data/moments.h"
 
 #include <cmath>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
 #include "data/formats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/data/test_set.h"
 
 namespace colonnade::data {
 namespace {
@@ -41,6 +44,12 @@ TEST(Moments, ABorderLeavesAPixelAtLeast) {
     EXPECT_EQ(status(border).code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status(border).message()), ::testing::HasSubstr("less than half of an image of 8 x 8"));
   }
+}
+
+TEST(Moments, OfNoSamplesThereAreNone) {
+  const absl::Status status = MeasureMoments(std::make_shared<TestSet>(0), {}, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("expected samples, found none"));
 }
 
 TEST(Moments, OneNumberIsThatOfEachChannel) {
