@@ -7,6 +7,10 @@
 namespace colonnade::base {
 namespace {
 
+size_t LengthDifference(absl::string_view a, absl::string_view b) {
+  return std::max(a.size(), b.size()) - std::min(a.size(), b.size());
+}
+
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -26,8 +30,10 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
   std::string nearest;
+  if (name.size() > kLongestNameLookedFor) return nearest;
   size_t least = name.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
+    if (LengthDifference(name, candidate) >= least) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance < least) {
       least = distance;

@@ -2,6 +2,7 @@
 #ifndef COLONNADE_BASE_NEAREST_NAME_H_
 #define COLONNADE_BASE_NEAREST_NAME_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,11 @@
 
 namespace colonnade::base {
 
+// Longer names are no slip of the keyboard, and the distance takes time by the product of both lengths.
+inline constexpr size_t kLongestNameLookedFor = 200;
+
 // Returns the candidate with the least edit distance (Levenshtein) to `name`; empty if all are further than half its
-// length. Of several as near the first counts.
+// length, or if it is longer than kLongestNameLookedFor. Of several as near the first counts.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
 
 // Returns `joint` followed by `did you mean "conv1"?`, to append to a message; empty if no candidate is near.

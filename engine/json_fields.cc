@@ -10,6 +10,11 @@ namespace {
 
 constexpr size_t kLongestFound = 60;
 
+std::string Clipped(std::string text) {
+  if (text.size() > kLongestFound) text = text.substr(0, kLongestFound - 3) + "...";
+  return text;
+}
+
 // What is nested may be as deep as the file is long.
 std::string Found(const nlohmann::json& found) {
   constexpr size_t kShortList = 4;
@@ -17,9 +22,7 @@ std::string Found(const nlohmann::json& found) {
   const bool is_short = !found.empty() && found.size() <= kShortList && std::none_of(found.begin(), found.end(), is_nested);
   if (found.is_array() && !is_short) return "a list";
   if (found.is_object()) return "an object";
-  std::string text = found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kLongestFound) text = text.substr(0, kLongestFound - 3) + "...";
-  return text;
+  return Clipped(found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 std::string Expected(const char* kind, Bounds bounds, const nlohmann::json& found) {
@@ -84,7 +87,7 @@ void JsonFields::Whole(const char* name, double& number, bool needed, Bounds bou
 void JsonFields::Word(const char* name, const std::vector<std::string>& words, std::string& word) {
   Text(name, word, true);
   if (!status_.ok() || std::find(words.begin(), words.end(), word) != words.end()) return;
-  status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown name \"%s\"%s; expected one of %s", Path(name), word,
+  status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown name %s%s; expected one of %s", Path(name), Found(word),
                                                        base::DidYouMean(", ", word, words), absl::StrJoin(words, ", ")));
 }
 
@@ -113,7 +116,7 @@ void JsonFields::Finish() {
   if (!status_.ok() || !object_.is_object()) return;
   for (const auto& [name, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown field%s; expected one of %s", Path(name),
+    status_ = absl::InvalidArgumentError(absl::StrFormat("%s: unknown field%s; expected one of %s", Path(Clipped(name)),
                                                          base::DidYouMean(", ", name, known_), absl::StrJoin(known_, ", ")));
     return;
   }

@@ -20,6 +20,12 @@ TEST(NearestName, IsNotFurtherThanHalfTheLengthOfWhatIsNamed) {
   EXPECT_EQ(NearestName("a", {}), "");
 }
 
+TEST(NearestName, IsNotLookedForWhereANameIsLong) {
+  const std::string name(kLongestNameLookedFor, 'a');
+  EXPECT_EQ(NearestName(name, {name + "b"}), name + "b");
+  EXPECT_EQ(NearestName(name + "b", {name}), "");
+}
+
 TEST(DidYouMean, SaysNothingWhereNothingIsNear) {
   EXPECT_EQ(DidYouMean("; ", "conv", {"conv1"}), "; did you mean \"conv1\"?");
   EXPECT_EQ(DidYouMean("; ", "conv", {"pool"}), "");
