@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/simulator/fair_share.h"
 #include "engine/simulator/jobs.h"
 
@@ -13,7 +14,8 @@ namespace colonnade::engine {
 
 class RunningFlows {
  public:
-  RunningFlows(std::vector<double> capacities, int engines) : share_(std::move(capacities)), is_taken_(engines, false) {}
+  RunningFlows(std::vector<double> capacities, int engines)
+      : share_(std::move(capacities)), is_taken_(engines, false), waiting_for_(engines) {}
 
   // Starts all flows of a leg of `bytes`; `flows` must outlive them. A flow waits, in the order of the calls, until its
   // engines are free.
@@ -30,12 +32,18 @@ class RunningFlows {
     const FlowOnRoute* flow = nullptr;
     double bytes = 0;
   };
-  bool StartIfFree(double now, const FlowOfJob& waiting);
-  void StartWaiting(double now);
+  bool MayRun(const FlowOfJob& flow) const;
+  void Run(double now, const FlowOfJob& flow);
+  void Wait(const FlowOfJob& flow);
+  void StartWaitingFor(double now, absl::Span<const int> engines);
+  void ForgetStarted();
 
   FairShare share_;
-  std::vector<bool> is_taken_;      // by engine
-  std::vector<FlowOfJob> waiting_;  // for an engine, in the order in which they came
+  std::vector<bool> is_taken_;                 // by engine
+  std::vector<FlowOfJob> waiting_;             // in the order in which they came; without a flow once that has started
+  std::vector<std::vector<int>> waiting_for_;  // by engine: places in waiting_, ascending, some of which have started
+  int waiting_count_ = 0;
+  std::vector<int> candidates_;     // of StartWaitingFor
   std::vector<FlowOfJob> running_;  // by slot, FairShare's owners
   std::vector<int> free_slots_;
 };

@@ -2,7 +2,10 @@
 
 #include "engine/simulator/running_flows.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -55,6 +58,56 @@ TEST(RunningFlows, TheFlowsOfAJobEndOneByOne) {
   EXPECT_EQ(running.EndNext(running.NextEnd()), 1);
   EXPECT_EQ(running.NextEnd(), 2);
   EXPECT_EQ(running.EndNext(2), 1);
+}
+
+// The jobs of flows in the order in which they end, where after each end all that wait are tried as they came. None shares
+// a link.
+std::vector<int> EndsByTryingAll(const std::vector<FlowOnRoute>& flows, int engines) {
+  std::vector<int> ended;
+  std::vector<bool> is_taken(engines), has_started(flows.size());
+  std::map<double, int> running;  // by the time of the end
+  double now = 0;
+  while (ended.size() < flows.size()) {
+    for (size_t job = 0; job < flows.size(); ++job) {
+      const auto& needed = flows[job].engines;
+      if (has_started[job] || std::any_of(needed.begin(), needed.end(), [&](int engine) { return is_taken[engine]; }))
+        continue;
+      for (int engine : needed) is_taken[engine] = true;
+      has_started[job] = true;
+      running.emplace(now + flows[job].bytes, static_cast<int>(job));
+    }
+    const auto next = running.extract(running.begin());
+    now = next.key();
+    ended.push_back(next.mapped());
+    for (int engine : flows[next.mapped()].engines) is_taken[engine] = false;
+  }
+  return ended;
+}
+
+std::vector<int> EndsOf(const std::vector<FlowOnRoute>& flows, int engines) {
+  std::vector<std::vector<FlowOnRoute>> each;  // what a job's Start takes, which outlives it
+  for (const FlowOnRoute& flow : flows) each.push_back({flow});
+  RunningFlows running({/*bytes per second=*/1e9}, engines);
+  for (size_t job = 0; job < flows.size(); ++job) running.Start(0, static_cast<int>(job), each[job], /*bytes=*/1);
+  std::vector<int> ended;
+  while (running.NextEnd() < kNever) ended.push_back(running.EndNext(running.NextEnd()));
+  return ended;
+}
+
+TEST(RunningFlows, ThoseThatWaitForSeveralEnginesStartAsIfAllWereTriedInTurn) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const int engines = 1 + static_cast<int>(random() % 6);
+    std::vector<FlowOnRoute> flows(1 + random() % 40);
+    for (FlowOnRoute& flow : flows) {
+      flow = FlowThrough({}, /*most=*/1);
+      flow.bytes = std::uniform_real_distribution<>(1, 2)(random);
+      for (int engine = 0; engine < engines; ++engine) {
+        if (random() % 3 == 0) flow.engines.push_back(engine);
+      }
+    }
+    ASSERT_EQ(EndsOf(flows, engines), EndsByTryingAll(flows, engines)) << "round " << round;
+  }
 }
 
 }  // namespace
