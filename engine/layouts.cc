@@ -61,6 +61,26 @@ std::vector<MemberRange> MembersOf(const Program& program, const std::vector<Buc
   return ranges;
 }
 
+std::vector<UpdateRange> UpdateRangesOf(const std::vector<MemberRange>& members, const program::Factors& rates,
+                                        const program::Factors& decays, double weight_decay, bool by_member) {
+  std::vector<UpdateRange> ranges;
+  for (const MemberRange& member : members) {
+    const UpdateRange one{.member = member.member,
+                          .begin = member.begin,
+                          .end = member.end,
+                          .rate = static_cast<float>(program::FactorOf(rates, member.member)),
+                          .weight_decay = static_cast<float>(weight_decay * program::FactorOf(decays, member.member))};
+    const bool is_alike =
+        !by_member && !ranges.empty() && ranges.back().rate == one.rate && ranges.back().weight_decay == one.weight_decay;
+    if (is_alike) {
+      ranges.back().end = one.end;
+    } else {
+      ranges.push_back(one);
+    }
+  }
+  return ranges;
+}
+
 HeldBytes HeldBytesOf(int64_t first_byte, int64_t bytes, int64_t root_bytes) {
   const int64_t begin = std::clamp<int64_t>(-first_byte, 0, bytes);
   return {begin, std::clamp<int64_t>(root_bytes - first_byte, begin, bytes)};

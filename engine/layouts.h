@@ -56,6 +56,18 @@ struct MemberRange {
 std::vector<MemberRange> MembersOf(const program::Program& program, const std::vector<BucketLayout>& buckets,
                                    const program::BufferUse& use);
 
+// Elements [begin, end) that an update treats alike: those of `member`, or of it and the members behind it whose factors are
+// the same.
+struct UpdateRange {
+  int member = 0;
+  int64_t begin = 0, end = 0;
+  float rate = 1, weight_decay = 0;  // of the op's learning rate; added to the gradient, or taken off the weight
+};
+// Returns the ranges of `members` by the factors of an update. Where each member has a trust ratio of its own
+// (`by_member`), none is joined to another.
+std::vector<UpdateRange> UpdateRangesOf(const std::vector<MemberRange>& members, const program::Factors& rates,
+                                        const program::Factors& decays, double weight_decay, bool by_member);
+
 // Bytes [begin, end) of a tensor's `bytes`, which the device holds: a member may begin before or end behind the held parts
 // of its bucket. `first_byte` is where the tensor begins, counted from its root's memory of `root_bytes`.
 struct HeldBytes {

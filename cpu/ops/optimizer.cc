@@ -15,6 +15,7 @@ namespace colonnade::cpu {
 namespace {
 
 using engine::MemberRange;
+using engine::UpdateRange;
 
 // Elements of one rate and decay: those of a member, or of several where no factor tells them apart.
 struct Segment {
@@ -24,25 +25,11 @@ struct Segment {
 };
 
 // The elements of all `views` that `range` has; of tensors that are no buckets, all.
-BoxPlan PlanOf(absl::Span<const View> views, const MemberRange& range, bool all) {
+BoxPlan PlanOf(absl::Span<const View> views, const UpdateRange& range, bool all) {
   if (all) return BoxPlan(views);
   std::vector<View> parts;
   for (const View& view : views) parts.push_back(Slice(view, {{range.begin}, {range.end - range.begin}}));
   return BoxPlan(parts);
-}
-
-// `tells_apart(a, b)`: whether members a and b are updated unlike each other.
-template <class TellsApart>
-std::vector<MemberRange> Merged(const std::vector<MemberRange>& ranges, const TellsApart& tells_apart) {
-  std::vector<MemberRange> merged;
-  for (const MemberRange& range : ranges) {
-    if (merged.empty() || tells_apart(merged.back().member, range.member)) {
-      merged.push_back(range);
-    } else {
-      merged.back().end = range.end;
-    }
-  }
-  return merged;
 }
 
 // An update whose gradient is the operand `gradient`; before it, behind the scalars, stand gate and trust, if any.
@@ -74,23 +61,18 @@ template <class Op>
 absl::StatusOr<Update> UpdateOf(const Op& op, const TaskContext& context, int moments) {
   const int gradient = static_cast<int>(context.operands.size()) - moments - 2;
   ASSIGN_OR_RETURN(const std::vector<View> views, ElementwiseViews(context, gradient, moments + 2));
-  const std::vector<MemberRange>& members = context.operands[gradient].members;
   Update update{.gradient = gradient, .threads = context.threads, .scalars = context.view(0).offset};
   if (update.gated()) {
     update.gate = context.view(1).offset;
     update.trust = context.view(2).offset;
   }
-  const auto tells_apart = [&](int a, int b) {
-    return update.gated() || program::FactorOf(op.rates, a) != program::FactorOf(op.rates, b) ||
-           program::FactorOf(op.decays, a) != program::FactorOf(op.decays, b);
-  };
-  const std::vector<MemberRange> ranges = Merged(members, tells_apart);
-  for (const MemberRange& range : ranges) {
-    update.segments.push_back(
-        {.plan = PlanOf(views, range, ranges.size() == 1),
-         .rate = static_cast<float>(program::FactorOf(op.rates, range.member)),
-         .weight_decay = static_cast<float>(op.weight_decay * program::FactorOf(op.decays, range.member)),
-         .member = range.member});
+  const std::vector<UpdateRange> ranges =
+      engine::UpdateRangesOf(context.operands[gradient].members, op.rates, op.decays, op.weight_decay, update.gated());
+  for (const UpdateRange& range : ranges) {
+    update.segments.push_back({.plan = PlanOf(views, range, ranges.size() == 1),
+                               .rate = range.rate,
+                               .weight_decay = range.weight_decay,
+                               .member = range.member});
   }
   return update;
 }

@@ -17,17 +17,9 @@ using engine::MemberRange;
 template <class Op>
 std::vector<UpdateSegment> SegmentsOf(const Op& op, const TaskContext& context, int g) {
   std::vector<UpdateSegment> segments;
-  for (const MemberRange& range : context.operands[g].members) {
-    const UpdateSegment segment{range.end, static_cast<float>(program::FactorOf(op.rates, range.member)),
-                                static_cast<float>(op.weight_decay * program::FactorOf(op.decays, range.member)),
-                                range.member};
-    const bool alike = g == 1 && !segments.empty() && segments.back().rate == segment.rate &&
-                       segments.back().weight_decay == segment.weight_decay;
-    if (alike) {
-      segments.back().end = range.end;
-    } else {
-      segments.push_back(segment);
-    }
+  for (const engine::UpdateRange& range :
+       engine::UpdateRangesOf(context.operands[g].members, op.rates, op.decays, op.weight_decay, /*by_member=*/g > 1)) {
+    segments.push_back({range.end, range.rate, range.weight_decay, range.member});
   }
   return segments;
 }
