@@ -272,12 +272,18 @@ absl::Status VerifiedCheckpoint::Restore(LoadedProgram& loaded) const {
   const bool keeps_averages = std::any_of(program.parameters.begin(), program.parameters.end(), [](const auto& parameter) {
     return !parameter.pieces(StateKind::kAverage).empty();
   });
+  std::vector<StateKind> kinds;
   for (StateKind kind : kStateKinds) {
     const bool is_moment = kind == StateKind::kMomentum || kind == StateKind::kSecondMoment;
     if (is_moment && program.mode == program::Mode::kEval) continue;
     if (kind == StateKind::kAverage && has_averages != keeps_averages) continue;
-    RETURN_IF_ERROR(WithContext(WriteState(loaded, kind, tensors(kind)), absl::StrCat(folder_, "/", FileNameOf(kind))));
+    kinds.push_back(kind);
   }
+  const auto naming_file = [&](const absl::Status& status, StateKind kind) {
+    return WithContext(status, absl::StrCat(folder_, "/", FileNameOf(kind)));
+  };
+  for (StateKind kind : kinds) RETURN_IF_ERROR(naming_file(CheckState(program, kind, tensors(kind)), kind));
+  for (StateKind kind : kinds) RETURN_IF_ERROR(naming_file(WriteState(loaded, kind, tensors(kind)), kind));
   return has_averages ? absl::OkStatus() : StartAverages(loaded);
 }
 

@@ -100,8 +100,8 @@ class VerifiedCheckpoint {
   // Returns the tensors of one kind; none where the run has no such state.
   std::vector<TensorView> tensors(StateKind kind) const;
   // Writes the state to the devices. Averages that the checkpoint lacks begin with the parameters; averages that the Program
-  // does not keep are left out, as are the moments where it evaluates. InvalidArgument where the rest is not the state of
-  // the Program's network.
+  // does not keep are left out, as are the moments where it evaluates. InvalidArgument, and nothing is written, where the
+  // rest is not the state of the Program's network.
   absl::Status Restore(LoadedProgram& loaded) const;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 
@@ -76,6 +77,15 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
 
 absl::Status CheckPolicy(const LearningRatePolicy& policy) {
   if (policy.function) return absl::OkStatus();
+  if (policy.warm_up < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::warm_up of 0 or more steps, found %d", policy.warm_up));
+  }
+  if (policy.shape == Shape::kMultiStep && !std::is_sorted(policy.milestones.begin(), policy.milestones.end())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::milestones in ascending order, found %s",
+                        absl::StrJoin(policy.milestones, ", ")));
+  }
   if (policy.shape == Shape::kStep && policy.every < 1) {
     return absl::FailedPreconditionError(
         absl::StrFormat("learning rate: expected LearningRatePolicy::every of at least 1 step, found %d", policy.every));

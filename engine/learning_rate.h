@@ -45,8 +45,9 @@ inline constexpr char kLearningRatePolicies[] =
 // factor and what the shape needs beside the length of the run. Nothing where `text` is none of them.
 std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text);
 
-// Returns FailedPrecondition where the policy gives no rate to some step: kStep with `every` below 1; kPolynomial, kCosine
-// and kOneCycle without a length, or a warm-up as long as that.
+// Returns FailedPrecondition where the policy gives no rate to some step: kStep with `every` below 1; kMultiStep with
+// milestones that are not ascending; kPolynomial, kCosine and kOneCycle without a length, or a warm-up as long as that; a
+// warm-up below 0.
 absl::Status CheckPolicy(const LearningRatePolicy& policy);
 
 // Returns the rate of a step, counted from 0; of a function whatever that returns. REQUIRES: CheckPolicy(policy) is OK.

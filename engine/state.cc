@@ -370,9 +370,11 @@ absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<
   return absl::OkStatus();
 }
 
-absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors,
-                        const std::set<std::string>& new_layers) {
-  const Program& program = loaded.program();
+namespace {
+
+absl::StatusOr<std::vector<const TensorView*>> MatchState(const Program& program, StateKind kind,
+                                                          absl::Span<const TensorView> tensors,
+                                                          const std::set<std::string>& new_layers) {
   RETURN_IF_ERROR(CheckNewLayers(program, kind, new_layers));
   ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors, new_layers));
   for (const TensorView* tensor : matched) {
@@ -382,6 +384,19 @@ absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const 
     return absl::InvalidArgumentError(
         absl::StrFormat("tensor \"%s\": expected %d bytes, found %d", tensor->name, expected, tensor->bytes.size()));
   }
+  return matched;
+}
+
+}  // namespace
+
+absl::Status CheckState(const Program& program, StateKind kind, absl::Span<const TensorView> tensors) {
+  return MatchState(program, kind, tensors, {}).status();
+}
+
+absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors,
+                        const std::set<std::string>& new_layers) {
+  const Program& program = loaded.program();
+  ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, MatchState(program, kind, tensors, new_layers));
   for (size_t p = 0; p < matched.size(); ++p) {
     if (matched[p] == nullptr) continue;
     const TensorView& tensor = *matched[p];

@@ -83,6 +83,8 @@ absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateC
 // before. InvalidArgument where one of them has no such state.
 absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const TensorView> tensors,
                         const std::set<std::string>& new_layers = {});
+// Returns the error by which WriteState would refuse `tensors`. Nothing is written.
+absl::Status CheckState(const program::Program& program, StateKind kind, absl::Span<const TensorView> tensors);
 
 // Returns the bytes that a StateCopy of all state of `program` has.
 int64_t StateBytes(const program::Program& program);

@@ -315,7 +315,6 @@ class Training {
     const int64_t step = steps_done();
     if (!result.not_finite.empty() && !options_.skips_not_finite)
       return NotFiniteInTraining(absl::StrCat("step ", step + 1), result);
-    report_.skipped_steps += result.is_gate_closed;
     skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
     // A run that goes on has had other steps.
     const bool are_all = options_.start.step == 0 && skipped_in_a_row_ == options_.steps;
@@ -324,6 +323,7 @@ class Training {
           absl::StrFormat("%s %d steps were skipped; in the last", are_all ? "all" : "the last", skipped_in_a_row_), result);
     }
     report_.losses.push_back(result.loss);
+    report_.skipped_steps += result.is_gate_closed;
     if (step == copied_before_) AddHeldUp();
     if (options_.on_step) {
       options_.on_step({.step = step + 1,

@@ -94,6 +94,19 @@ TEST_F(Checkpoint, IsTheSameStateUnderEveryCut) {
   }
 }
 
+TEST_F(Checkpoint, ThatLacksAKindOfStateChangesNothing) {
+  StateCopy values = StateOf(Drawn(1, 1));
+  std::erase_if(values.tensors, [](const StateCopy::Tensor& tensor) { return tensor.kind != StateKind::kValue; });
+  ASSERT_TRUE(WriteCheckpoint(In("c"), {}, values).ok());
+  Loaded made(Parameters(1, 1));
+  made.Initial(9);
+  const std::string before = BytesOf(StateOf(made));
+  const absl::Status status = RestoreCheckpoint(In("c"), made.loaded).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("momentum.safetensors: tensor \"w\": expected shape"));
+  EXPECT_EQ(BytesOf(StateOf(made)), before) << "the values were written before the momenta were looked for";
+}
+
 TEST_F(Checkpoint, SaysWhereTheRunStands) {
   Save(Drawn(1, 1), {.step = 12, .sample = 768, .loss = 0.1});
   const absl::StatusOr<Manifest> manifest = ReadManifest(In("c"));

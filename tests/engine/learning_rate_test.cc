@@ -76,6 +76,10 @@ TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
   EXPECT_TRUE(CheckPolicy({.shape = Shape::kCosine, .steps = 6, .warm_up = 5}).ok());
   EXPECT_TRUE(CheckPolicy({.shape = Shape::kStep}).ok());
   EXPECT_FALSE(CheckPolicy({.shape = Shape::kStep, .every = 0}).ok());
+  EXPECT_TRUE(CheckPolicy({.shape = Shape::kMultiStep, .milestones = {2, 2, 5}}).ok());
+  EXPECT_FALSE(CheckPolicy({.shape = Shape::kMultiStep, .milestones = {5, 2}}).ok());
+  EXPECT_TRUE(CheckPolicy({.warm_up = 0}).ok());
+  EXPECT_FALSE(CheckPolicy({.warm_up = -1}).ok());
 }
 
 TEST(LearningRate, WarmUpGrowsToTheRateAndWhatEndsEndsWithTheRun) {

@@ -189,8 +189,8 @@ TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
       {R"("value": 1e-6)", "latency_sec", "0", "-1e-9", "10", "11", "links[0].latency_sec.value: expected a number from 0"},
       {R"("value": 0.03)", "skew", "0", "-0.1", "10", "11", "skew.value: expected a number from 0 to 10"},
       {R"("rate": 5e11)", "rate", "1", "0.5", "1e18", "2e18", "ops[0].points[0].rate: expected"},
-      {R"("members": 2)", "members", "1", "0", "4096", "4097",
-       "transfers[0].members: expected a whole number from 1 to 4096"},
+      {R"("members": 2)", "members", "2", "1", "4096", "4097",
+       "transfers[0].members: expected a whole number from 2 to 4096"},
       {R"("steps_in_flight": 1)", "steps_in_flight", "1", "0", "16", "17", "steps_in_flight: expected a whole number"}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.found);
@@ -201,6 +201,14 @@ TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
     }
     for (const char* bad : {c.below, c.above}) EXPECT_THAT(ErrorOf(field, name + bad), HasSubstr(c.message));
   }
+}
+
+// Links of many nodes say nothing of themselves where there are no devices.
+TEST(MachineFromJson, ThatThereAreNoDevicesIsSaidFirst) {
+  const absl::Status status = MachineFromJson(R"({"colonnade_machine": 1, "name": "none", "devices": [],
+      "links": [{"a": "gpu", "b": "switch", "each": 8, "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})")
+                                  .status();
+  EXPECT_EQ(status.message(), "devices: expected at least one, found none");
 }
 
 // Each number that a profile states once: written as it was read, and refused beyond its bounds.

@@ -305,6 +305,7 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
   net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", pixel, {.out_features = 10, .bias = false}), {.weight = 2});
   const layers::LayerGraph graph = *std::move(net).Build();
   HugePixels pixels;
+  TrainReport report;
   const auto train = [&](partition::UpdateOptions update, int64_t steps_before = 0) {
     const program::Program program =
         *partition::Lower(graph, *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 2}),
@@ -313,7 +314,10 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
     const std::unique_ptr<Executor> executor = *Executor::Create(program, *backend);
     EXPECT_TRUE(WriteTensors(executor->loaded(), {{"fc.weight", {10, 1}, std::vector<double>(10, 1e-40)}}).ok());
     return Train(*executor, pixels,
-                 {.start = {.step = steps_before}, .steps = 3, .skips_not_finite = update.skips_not_finite})
+                 {.start = {.step = steps_before},
+                  .steps = 3,
+                  .skips_not_finite = update.skips_not_finite,
+                  .report_of_error = &report})
         .status();
   };
   const std::string what = "the norm of the gradients' sums over all devices is not finite; all devices stopped";
@@ -322,6 +326,7 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
   EXPECT_THAT(std::string(clipped.message()), HasSubstr("step 1: " + what));
   EXPECT_EQ(skipped.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(skipped.message()), HasSubstr("all 3 steps were skipped; in the last: " + what));
+  EXPECT_EQ(report.skipped_steps, static_cast<int64_t>(report.losses.size())) << "the step that ends training is in neither";
   // Of a run that goes on these are not all steps.
   EXPECT_TRUE(train({.skips_not_finite = true}, /*steps_before=*/2).ok());
 }
