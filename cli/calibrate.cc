@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
+#include "base/with_context.h"
 #include "cli/calibration_time.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/flags.h"
@@ -89,7 +90,7 @@ absl::StatusOr<std::vector<tools::TransferTime>> TransfersOf(const CalibrateFlag
   ASSIGN_OR_RETURN(std::string text, engine::ReadFile(flags.transfers, kLargestTransfersFile));
   absl::StatusOr<std::vector<tools::TransferTime>> read = tools::ReadTransfers(text);
   if (read.ok()) return read;
-  return absl::Status(read.status().code(), absl::StrCat(flags.transfers, ": ", read.status().message()));
+  return base::WithContext(read.status(), flags.transfers);
 }
 
 // Null where there is no --data.
@@ -239,7 +240,9 @@ absl::Status RunCalibrate(const CalibrateFlags& flags) {
     calibration.SetInput(std::move(speed));
   }
   const engine::Machine machine = calibration.Result();
-  RETURN_IF_ERROR(engine::ReplaceFile(path, engine::MachineToJson(machine)));
+  const std::string profile = engine::MachineToJson(machine);
+  RETURN_IF_ERROR(base::WithContext(engine::MachineFromJson(profile).status(), "the profile that was measured"));
+  RETURN_IF_ERROR(engine::ReplaceFile(path, profile));
   if (flags.json) {
     PrintJson({{"machine", path},
                {"devices", devices},

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
+#include "base/with_context.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/flags.h"
 #include "cli/commands.h"
@@ -95,7 +96,7 @@ absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data
     processor += ProcessorTime(CLOCK_THREAD_CPUTIME_ID) - used;
     spent += base::SteadyNow() - begin;
     if (!decoded.ok()) {
-      return absl::Status(decoded.status().code(), absl::StrCat(set.sample_name(sample), ": ", decoded.status().message()));
+      return base::WithContext(decoded.status(), set.sample_name(sample));
     }
     image = *std::move(decoded);
   }

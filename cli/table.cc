@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
 #include "cli/command_line/flags.h"
@@ -54,7 +55,7 @@ absl::StatusOr<tools::RowTable> RowsOf(const TableFlags& flags) {
   ASSIGN_OR_RETURN(const std::string json, engine::ReadFile(flags.rows, kLargestRowsFile));
   absl::StatusOr<tools::RowTable> table = tools::RowsFromJson(json);
   if (table.ok()) return table;
-  return absl::Status(table.status().code(), absl::StrCat(flags.rows, ": ", table.status().message()));
+  return base::WithContext(table.status(), flags.rows);
 }
 
 // Names of the rows to fit the profile to, none or one or two.

@@ -239,7 +239,7 @@ MeasuredTransfer ReadTransfer(const Read& json, const std::string& path, absl::S
   MeasuredTransfer transfer;
   JsonFields fields(json, path, status);
   fields.Word("what", ProfiledTransferNames(), transfer.operation);
-  fields.Count("members", transfer.members, true, {1, program::kMostDevices});
+  fields.Count("members", transfer.members, true, {2, program::kMostDevices});
   fields.Choice("from", kOriginNames, transfer.origin, true);
   fields.Text("source", transfer.source);
   fields.Number("within", transfer.within, false, kFactors);
@@ -267,6 +267,9 @@ void ReadDevices(JsonFields& fields, Machine& machine, absl::Status& status) {
       if (!device.is_string()) return fields.Fail(path, "a name", device);
       machine.devices.push_back(device.get<std::string>());
     });
+    if (status.ok() && machine.devices.empty()) {
+      status = absl::InvalidArgumentError("devices: expected at least one, found none");
+    }
   }
   fields.Each("staged", false, [&](const Read& pair, const std::string& path) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
@@ -315,7 +318,6 @@ void ReadKernels(JsonFields& fields, Machine& machine) {
 // Ends of single links that are no devices and have no other link: such a name is probably misspelt. Links for many make
 // nodes of one link wherever a count leaves a rest.
 void WarnOfLinksThatLeadNowhere(const std::vector<LinkLine>& lines, Machine& machine) {
-  constexpr size_t kLongestName = 64;  // for which the nearest is looked for
   if (machine.devices.size() < 2) return;
   absl::flat_hash_set<absl::string_view> known(machine.devices.begin(), machine.devices.end());
   known.insert("host");
@@ -333,13 +335,11 @@ void WarnOfLinksThatLeadNowhere(const std::vector<LinkLine>& lines, Machine& mac
     }
   }
   if (stray.empty()) return;
-  const bool is_short = stray[0].size() <= kLongestName;
   std::vector<std::string> names(known.begin(), known.end());
   std::sort(names.begin(), names.end());
-  machine.warnings.push_back(
-      absl::StrFormat("links: node \"%s\"%s is no device and has one link alone, which leads nowhere%s", stray[0],
-                      stray.size() == 1 ? "" : absl::StrFormat(", as %d more,", stray.size() - 1),
-                      is_short ? base::DidYouMean("; ", stray[0], names) : ""));
+  machine.warnings.push_back(absl::StrFormat(
+      "links: node \"%s\"%s is no device and has one link alone, which leads nowhere%s", stray[0],
+      stray.size() == 1 ? "" : absl::StrFormat(", as %d more,", stray.size() - 1), base::DidYouMean("; ", stray[0], names)));
 }
 
 // Of several links between two nodes routes take the fastest.
@@ -417,7 +417,6 @@ absl::Status CheckDeviceNames(const Machine& machine) {
     return absl::InvalidArgumentError(
         absl::StrFormat("devices: expected at most %d, found %d", program::kMostDevices, machine.device_count()));
   }
-  if (machine.devices.empty()) return absl::InvalidArgumentError("devices: expected at least one, found none");
   if (names.contains("host")) {
     return absl::InvalidArgumentError(
         "devices: expected another name than host, the node through which transfers are staged");

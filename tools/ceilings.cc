@@ -63,7 +63,8 @@ absl::Status Fill(const program::Program& program, engine::LoadedProgram& loaded
 
 // Returns the seconds of the slowest device in the fastest of some runs.
 absl::StatusOr<double> SecondsOf(const program::Program& program, engine::Backend& backend) {
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend.Load(program, {{}, {}}));
+  const engine::HostSlot slots[2] = {};
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend.Load(program, slots));
   RETURN_IF_ERROR(Fill(program, *loaded));
   double seconds = std::numeric_limits<double>::infinity();
   for (int64_t step = 0; step < kRepeats; ++step) {

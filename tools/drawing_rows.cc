@@ -74,8 +74,9 @@ std::vector<Move> MovesFrom(const Moves& sent, int devices) {
     Move move;
     move.pass = key.first;
     move.kind = key.second;
+    if (!of.by_device.empty()) move.least_bytes = of.by_device.begin()->second;
     for (const auto& [device, bytes] : of.by_device) {
-      move.least_bytes = move.all_bytes == 0 ? bytes : std::min(move.least_bytes, bytes);
+      move.least_bytes = std::min(move.least_bytes, bytes);
       move.most_bytes = std::max(move.most_bytes, bytes);
       move.all_bytes += bytes;
     }

@@ -1,5 +1,6 @@
 #include "tools/error_curve.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -45,15 +46,16 @@ absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan_na
   std::vector<ErrorPoint> errors;
   ErrorPoint point;
   engine::RunPosition at;
-  for (int64_t step = 0; step <= steps; step += every) {
+  for (int64_t step = 0;; step = std::min(step + every, steps)) {
     ASSIGN_OR_RETURN(engine::EvalReport tested, engine::Evaluate(*eval, *tests));
     point.epochs = static_cast<double>(step * batch) / static_cast<double>(samples->size());
     point.error = 1 - tested.top1();
     errors.push_back(point);
     if (step == steps) break;
-    ASSIGN_OR_RETURN(
-        engine::TrainReport report,
-        engine::Train(*train, *samples, {.start = at, .steps = every, .learning_rate = {.base = model->learning_rate}}));
+    ASSIGN_OR_RETURN(engine::TrainReport report, engine::Train(*train, *samples,
+                                                               {.start = at,
+                                                                .steps = std::min(every, steps - step),
+                                                                .learning_rate = {.base = model->learning_rate}}));
     at = report.end;
     point.seconds += absl::ToDoubleSeconds(report.elapsed);
   }

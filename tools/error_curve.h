@@ -15,8 +15,8 @@ struct ErrorPoint {
   double epochs = 0, seconds = 0;  // of training, tests left out
   double error = 0;
 };
-// Trains two_column on the embedded digits, under a named plan on CPU devices. Returns its errors before training and after
-// every `every` steps.
+// Trains two_column on the embedded digits, under a named plan on CPU devices. Returns its errors before training, after
+// every `every` steps, and after the last.
 absl::StatusOr<std::vector<ErrorPoint>> ErrorByUpdate(const std::string& plan, int devices, int64_t steps, int64_t every,
                                                       int64_t batch);
 

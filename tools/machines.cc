@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/user_cache.h"
 #include "engine/io/file.h"
 
@@ -23,7 +24,7 @@ using Notes = std::vector<std::string>;
 
 absl::StatusOr<engine::Machine> Parse(const std::string& name, absl::string_view json, Notes& notes) {
   absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(json);
-  if (!machine.ok()) return absl::Status(machine.status().code(), absl::StrCat(name, ": ", machine.status().message()));
+  if (!machine.ok()) return base::WithContext(machine.status(), name);
   for (const std::string& warning : machine->warnings) notes.push_back(absl::StrCat("warning: ", name, ": ", warning));
   return machine;
 }

@@ -13,6 +13,8 @@
 #include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "engine/executor.h"
+#include "engine/json_fields.h"
+#include "engine/machine_quantities.h"
 #include "engine/statistics.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
@@ -205,31 +207,27 @@ class LoadedTransfer {
   int64_t step_ = 0;
 };
 
-absl::Status WrongField(const std::string& entry, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrFormat("%s: expected %s", entry, expected));
-}
+// The bounds of a profile, which takes what is read here; times are in microseconds.
+constexpr engine::Bounds kMemberCounts{2, kMostMembers, ""}, kSizes{1, 1e18, "byte"}, kMicroseconds{1e-6, 1e11, "us"};
 
-absl::StatusOr<TransferTime> ReadTransfer(const nlohmann::json& entry, const std::string& place) {
-  if (!entry.is_object()) return WrongField(place, "an object");
-  const auto number = [&](const char* key) {
-    const auto found = entry.find(key);
-    return found != entry.end() && found->is_number() ? found->get<double>() : -1;
-  };
-  const auto word = entry.find("operation");
-  const std::vector<std::string>& names = MeasurableTransferNames();
-  if (word == entry.end() || !word->is_string() ||
-      std::find(names.begin(), names.end(), word->get<std::string>()) == names.end()) {
-    return WrongField(place, absl::StrCat("an \"operation\" of ", absl::StrJoin(names, ", ")));
-  }
-  TransferTime transfer{.operation = word->get<std::string>()};
-  const double members = number("devices"), size = number("size_bytes"), microseconds = number("p50_us");
-  if (!(members >= 2 && members <= kMostMembers)) return WrongField(place, "\"devices\" from 2");
-  if (!(size > 0)) return WrongField(place, "a positive \"size_bytes\"");
-  if (!(microseconds > 0)) return WrongField(place, "a positive \"p50_us\"");
-  if (number("wrong") > 0) return WrongField(place, "no wrong results");
-  transfer.members = static_cast<int>(members);
-  transfer.bytes = transfer.operation == "all_gather" ? size / members : size;
+TransferTime ReadTransfer(const nlohmann::json& entry, const std::string& place, absl::Status& status) {
+  TransferTime transfer;
+  engine::JsonFields fields(entry, place, status);
+  double size = 0, microseconds = 0, wrong = 0;
+  fields.Word("operation", MeasurableTransferNames(), transfer.operation);
+  fields.Count("devices", transfer.members, true, kMemberCounts);
+  fields.Number("size_bytes", size, true, kSizes);
+  fields.Number("p50_us", microseconds, true, kMicroseconds);
+  const nlohmann::json* checked = fields.Find("wrong");
+  if (checked != nullptr && !checked->is_null()) fields.Number("wrong", wrong, true, engine::kAnyNumber);
+  if (wrong > 0) fields.Fail("wrong", "no wrong results", *checked);
+  transfer.bytes = transfer.operation == "all_gather" ? size / transfer.members : size;
   transfer.seconds = microseconds * 1e-6;
+  if (status.ok() && transfer.bytes * 1e6 > engine::kLinkRates.most * microseconds) {
+    fields.Fail("p50_us",
+                absl::StrFormat("a time in which %g bytes move at %g byte/s or less", size, engine::kLinkRates.most),
+                entry["p50_us"]);
+  }
   return transfer;
 }
 
@@ -293,8 +291,9 @@ absl::StatusOr<std::vector<TransferTime>> ReadTransfers(absl::string_view json) 
   }
   std::vector<TransferTime> transfers;
   for (const nlohmann::json& entry : file["transfers"]) {
-    ASSIGN_OR_RETURN(TransferTime transfer, ReadTransfer(entry, absl::StrFormat("transfers[%d]", transfers.size())));
-    transfers.push_back(std::move(transfer));
+    absl::Status status;
+    transfers.push_back(ReadTransfer(entry, absl::StrFormat("transfers[%d]", transfers.size()), status));
+    RETURN_IF_ERROR(status);
   }
   if (transfers.empty()) return absl::InvalidArgumentError("expected at least one transfer, found none");
   return transfers;

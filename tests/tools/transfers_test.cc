@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -160,16 +161,27 @@ TEST(ReadTransfers, NamesWhatIsWrong) {
   EXPECT_THAT(error(R"({"transfers": []})"), HasSubstr("at least one"));
   EXPECT_THAT(error(R"({"transfers": [7]})"), HasSubstr("transfers[0]: expected an object"));
   EXPECT_THAT(error(R"({"transfers": [{"operation": "all_refuse"}]})"),
-              HasSubstr("transfers[0]: expected an \"operation\" of exchange"));
-  EXPECT_THAT(error(R"({"transfers": [{"operation": "exchange", "devices": 1, "size_bytes": 64, "p50_us": 1}]})"),
-              HasSubstr("\"devices\" from 2"));
-  EXPECT_THAT(error(R"({"transfers": [{"operation": "exchange", "devices": 2, "size_bytes": 0, "p50_us": 1}]})"),
-              HasSubstr("\"size_bytes\""));
-  EXPECT_THAT(error(R"({"transfers": [{"operation": "exchange", "devices": 2, "size_bytes": 64, "p50_us": "1"}]})"),
-              HasSubstr("\"p50_us\""));
-  EXPECT_THAT(
-      error(R"({"transfers": [{"operation": "exchange", "devices": 2, "size_bytes": 64, "p50_us": 1, "wrong": 2}]})"),
-      HasSubstr("no wrong results"));
+              HasSubstr("transfers[0].operation: unknown name \"all_refuse\", did you mean \"all_reduce\"?"));
+  const auto wrong_field = [&](const char* members, const char* size, const char* time, const char* wrong) {
+    const std::string json = absl::StrFormat(
+        R"({"transfers": [{"operation": "exchange", "devices": %s, "size_bytes": %s, "p50_us": %s, "wrong": %s}]})", members,
+        size, time, wrong);
+    return error(json.c_str());
+  };
+  EXPECT_THAT(wrong_field("1", "64", "1", "0"), HasSubstr("devices: expected a whole number from 2 to 4096, found 1"));
+  EXPECT_THAT(wrong_field("2.5", "64", "1", "0"), HasSubstr("devices: expected a whole number from 2 to 4096, found 2.5"));
+  EXPECT_THAT(wrong_field("4097", "64", "1", "0"), HasSubstr("devices: expected a whole number from 2 to 4096"));
+  EXPECT_THAT(wrong_field("2", "0", "1", "0"), HasSubstr("size_bytes: expected a number from 1 to 1e+18 byte, found 0"));
+  EXPECT_THAT(wrong_field("2", "64", "\"1\"", "0"), HasSubstr("p50_us: expected a number from 1e-06 to 1e+11 us"));
+  EXPECT_THAT(wrong_field("2", "64", "1e-7", "0"), HasSubstr("p50_us: expected a number from 1e-06"));
+  EXPECT_THAT(wrong_field("2", "2e9", "9", "0"), HasSubstr("p50_us: expected a time in which 2e+09 bytes move at 2e+14"));
+  EXPECT_THAT(wrong_field("2", "64", "1", "2"), HasSubstr("wrong: expected no wrong results, found 2"));
+}
+
+TEST(ReadTransfers, TakesTheFastestTransferThatAProfileMayHave) {
+  const auto transfers =
+      ReadTransfers(R"({"transfers": [{"operation": "exchange", "devices": 2, "size_bytes": 2e9, "p50_us": 10}]})");
+  EXPECT_TRUE(transfers.ok()) << transfers.status();
 }
 
 }  // namespace
