@@ -1,6 +1,7 @@
 #include "layers/add.h"
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/common_shardings.h"
 
 namespace colonnade::layers {
@@ -10,7 +11,7 @@ const char* TypeName(const Add&) { return "Add"; }
 std::vector<Field> Fields(Add&) { return {}; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Add&, absl::Span<const program::Shape> inputs) {
-  if (inputs.empty()) return absl::InvalidArgumentError("expected at least one input, found none");
+  RETURN_IF_ERROR(CheckSeveral(inputs));
   for (const program::Shape& x : inputs) {
     if (x != inputs[0]) {
       return absl::InvalidArgumentError(absl::StrFormat("expected inputs of equal shapes, found %s and %s",

@@ -6,7 +6,7 @@
 // Cost       one flop an element for each input but the first; in the kernel of the
 //            normalisation before it, where there is one.
 // Strategies batch, and group over the channels: without communication.
-// Errors     InvalidArgument where there is no input, or shapes differ.
+// Errors     InvalidArgument where there are fewer than two inputs, or shapes differ.
 // Numerics   added in the order of the inputs, in f32 or, with the reference kernels, f64; rounded once.
 // Source     He et al. 2015, arXiv:1512.03385, section 3.2: the end of a residual block.
 #ifndef COLONNADE_LAYERS_ADD_H_

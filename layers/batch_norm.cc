@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "layers/common_shardings.h"
+#include "program/epsilon.h"
 
 namespace colonnade::layers {
 namespace {
@@ -198,9 +199,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const BatchNorm& layer, absl::S
     return absl::InvalidArgumentError(
         absl::StrFormat("expected an input of shape [F] or [C,H,W], found %s", program::ToString(inputs[0])));
   }
-  if (!(layer.epsilon > 0 && layer.epsilon <= 1)) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected epsilon above 0 and up to 1, found %g", layer.epsilon));
-  }
+  RETURN_IF_ERROR(program::CheckEpsilon(layer.epsilon));
   if (!(layer.momentum >= 0 && layer.momentum <= 1)) {
     return absl::InvalidArgumentError(absl::StrFormat("expected momentum from 0 to 1, found %g", layer.momentum));
   }

@@ -99,6 +99,12 @@ absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::str
       absl::StrFormat("%s cannot be spread by strategy %s: %s", layer_type, Name(strategy), reason));
 }
 
+absl::Status CheckSeveral(absl::Span<const program::Shape> inputs) {
+  if (inputs.size() > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "expected at least two inputs, found %s; leave the layer out and read its input instead", Listed(inputs)));
+}
+
 std::string Listed(absl::Span<const program::Shape> inputs) {
   if (inputs.empty()) return "none";
   return absl::StrJoin(inputs, " and ",

@@ -41,6 +41,9 @@ absl::Status CheckDivides(Strategy strategy, int64_t axis_size, absl::string_vie
 // Returns InvalidArgument: `layer_type` cannot be spread by `strategy`, because of `reason`.
 absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::string_view reason);
 
+// Returns InvalidArgument unless a layer that joins its inputs has at least two.
+absl::Status CheckSeveral(absl::Span<const program::Shape> inputs);
+
 // Returns shapes as a message shows what was found: "none", "[3,5,7]", "[3,5,7] and [31]".
 std::string Listed(absl::Span<const program::Shape> inputs);
 

@@ -39,7 +39,7 @@ const char* TypeName(const Concat&) { return "Concat"; }
 std::vector<Field> Fields(Concat&) { return {}; }
 
 absl::StatusOr<program::Shape> OutputSampleShape(const Concat&, absl::Span<const program::Shape> inputs) {
-  if (inputs.empty()) return absl::InvalidArgumentError("expected at least one input, found none");
+  RETURN_IF_ERROR(CheckSeveral(inputs));
   program::Shape y = inputs[0];
   for (size_t k = 1; k < inputs.size(); ++k) {
     program::Shape expected = inputs[0], found = inputs[k];

@@ -6,7 +6,7 @@
 // Cost       no flop; a copy of each input forward, and of each part backward.
 // Strategies batch. group: each position joins its parts of the inputs' channels, without communication. They are no
 //            neighbours in y, which is therefore split by sections, one for each input; M divides the channels of each.
-// Errors     InvalidArgument where there is no input, or inputs differ in more than their channels.
+// Errors     InvalidArgument where there are fewer than two inputs, or inputs differ in more than their channels.
 // Numerics   exact.
 // Source     Szegedy et al. 2014, arXiv:1409.4842, section 4: the end of an inception module.
 #ifndef COLONNADE_LAYERS_CONCAT_H_

@@ -31,7 +31,7 @@ std::vector<int64_t> SectionsOf(const Layer& layer, const std::vector<LayerNode>
   const ChannelUse channels = TraitsOf(layer).channels;
   if (channels == ChannelUse::kKeeps) return nodes[inputs[0].value].sections;
   std::vector<int64_t> sections;
-  if (channels != ChannelUse::kJoins || inputs.size() < 2) return sections;
+  if (channels != ChannelUse::kJoins) return sections;
   for (LayerId input : inputs) sections.push_back(nodes[input.value].sample_shape[0]);
   return sections;
 }

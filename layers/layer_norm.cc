@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "layers/common_shardings.h"
+#include "program/epsilon.h"
 
 namespace colonnade::layers {
 namespace {
@@ -59,9 +61,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const LayerNorm& layer, absl::S
     return absl::InvalidArgumentError(
         absl::StrFormat("expected an input of shape [F] or [C,H,W], found %s", program::ToString(inputs[0])));
   }
-  if (!(layer.epsilon > 0 && layer.epsilon <= 1)) {
-    return absl::InvalidArgumentError(absl::StrFormat("expected epsilon above 0 and up to 1, found %g", layer.epsilon));
-  }
+  RETURN_IF_ERROR(program::CheckEpsilon(layer.epsilon));
   return inputs[0];
 }
 

@@ -10,7 +10,7 @@
 // db_c = Σ dy_c over samples and positions.
 // Cost       8 flop an element forward, 16 backward; training keeps three numbers of each sample and position.
 // Strategies replicate, batch: gradients of w and b are then sums over devices. None that cuts the channels.
-// Errors     InvalidArgument where the input is neither [F] nor [C,H,W], or epsilon is not in (0, 1].
+// Errors     InvalidArgument where the input is neither [F] nor [C,H,W], or epsilon is not in [program::kLeastEpsilon, 1].
 // Numerics   two passes: mean is a sum in double, var one of the squares of x − mean, which is rounded to f32. So in f32,
 //            wherever the mean is, var is off by at most (2⁻²³ + C·2⁻⁵³)·var, and y by 8·2⁻²⁴·(|w·x̂| + |b|).
 //            Of one channel, y is b.

@@ -1,9 +1,8 @@
 #include "program/optimizer.h"
 
-#include <limits>
-
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "program/epsilon.h"
 
 namespace colonnade::program {
 namespace {
@@ -23,7 +22,7 @@ struct Checker {
       if (!(beta >= 0 && beta < 1)) return Wrong("betas", "from 0 and below 1", beta);
     }
     // Of a smaller one devices that take denormals for 0 would make 0/0.
-    const bool is_normal = adam.epsilon >= std::numeric_limits<float>::min() && FitsF32(adam.epsilon);
+    const bool is_normal = adam.epsilon >= kLeastEpsilon && FitsF32(adam.epsilon);
     return is_normal ? absl::OkStatus() : Wrong("epsilon", "from 1.2e-38 that f32 holds", adam.epsilon);
   }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "program/epsilon.h"
 #include "program/op_traits.h"
 #include "program/optimizer.h"
 #include "program/product_uses.h"
@@ -17,6 +18,9 @@ namespace colonnade::program {
 namespace {
 
 constexpr Access kR = Access::kRead, kW = Access::kWrite, kA = Access::kAccumulate;
+
+// Of a max pooling that notes its maxima: a byte numbers the cells, and kernels keep 255 for none.
+constexpr int64_t kMostWindowCells = 255;
 
 // Visits what a task does. Each overload fills `problem_` with the first thing that does not fit, and returns early where
 // later checks would read operands that are not there.
@@ -161,7 +165,7 @@ class OperandCheck {
     const size_t y = task_.uses.size() - 1;
     if (!HasCount(op.count) || !SameShapes({0, 4, y}) || !HasSumsOf(0, 1)) return;
     Channelwise({2, 3}, Size(0)[1]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
   void operator()(const BatchNormTrack& op) {
     if (!HasCount(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
@@ -176,33 +180,33 @@ class OperandCheck {
     const size_t folded = task_.uses.size() - 2;
     if (!Channels(0) || !SameShapes({0, folded})) return;
     Channelwise({1, 2, 3, 4, folded - 1, folded + 1}, Size(0)[0]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
   void operator()(const BatchNormBackwardSums& op) {
     const size_t dsums = task_.uses.size() - 3;
     if (!HasCount(op.count) || !SameShapes({0, 1}) || !HasSumsOf(0, 2) || !SameShapes({2, dsums})) return;
     if (dsums > 3) Channelwise({3, 4}, Size(0)[1]);
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
   void operator()(const BatchNormMaskedSums& op) {
     const size_t dz = task_.uses.size() - 4, dsums = dz + 1;
     if (!HasCount(op.count) || !SameShapes({0, 1, 2, dz}) || !HasSumsOf(0, 3) || !SameShapes({3, dsums})) return;
     if (dz > 4) SameShapes({0, 4});
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
   void operator()(const BatchNormBackward& op) {
     const size_t dx = task_.uses.size() - 1;
     if (!HasCount(op.count) || !SameShapes({0, 1, dx}) || !HasSumsOf(0, 2) || !SameShapes({2, 3})) return;
     Channelwise({4, dx - 1}, Size(0)[1]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
 
   void operator()(const LayerNormForward& op) {
     if (!SameShapes({0, 3}) || !HasMoments(0, 4)) return;
     Channelwise({1, 2}, Size(0)[1]);
-    IsFromZeroToOne("epsilon", op.epsilon);
+    FitsEpsilon(op.epsilon);
   }
   void operator()(const LayerNormBackwardData&) {
     if (SameShapes({0, 1, 4}) && HasMoments(0, 2)) Channelwise({3}, Size(0)[1]);
@@ -486,10 +490,9 @@ class OperandCheck {
     return problem_.empty();
   }
 
-  // argmax holds a place in the window as u8.
   void FitsArgmax(const Window& window) {
     const int64_t cells = window.size_h * window.size_w;
-    if (cells > 256) Fail("has a window of ", cells, " cells; argmax numbers at most 256");
+    if (cells > kMostWindowCells) Fail("has a window of ", cells, " cells; argmax numbers at most ", kMostWindowCells);
   }
 
   template <class Op>
@@ -526,6 +529,10 @@ class OperandCheck {
     if (count < 1) Fail("has a count of ", count, "; expected at least 1");
     return problem_.empty();
   }
+  void FitsEpsilon(double epsilon) {
+    if (const absl::Status fits = CheckEpsilon(epsilon); !fits.ok()) Fail("is not as it should be: ", fits.message());
+  }
+
   void IsFromZeroToOne(absl::string_view name, double value) {
     if (!(value >= 0 && value <= 1)) Fail("has ", name, " ", value, "; expected [0, 1]");
   }

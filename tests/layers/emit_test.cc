@@ -187,7 +187,7 @@ TEST(EmitInput, IsNothing) { EXPECT_THAT(Stages(Layer{Input{{4, 5, 5}}}, {}, {})
 // A stage of which nobody wants anything does not run.
 TEST(EmitBackward, ComputesNoGradientThatNobodyNeeds) {
   for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{MaxPool{}}, Layer{AvgPool{}}, Layer{Lrn{}},
-                             Layer{Dropout{}}, Layer{Flatten{}}, Layer{Concat{}}}) {
+                             Layer{Dropout{}}, Layer{Flatten{}}}) {
     const OneShard shard(layer, kImage);
     EXPECT_EQ(shard.Backward().size(), 1u) << TypeName(layer);
     EXPECT_THAT(shard.stages().stages[1].writes, ElementsAre(D(X()))) << TypeName(layer);

@@ -341,10 +341,12 @@ TEST(Shard, ARowProductsSumIsMadeInSummandsAndNeededWhole) {
 TEST(Shard, PlacementsOfLayersWithoutParameters) {
   const std::vector<Shape> x = {{8, 8, 6, 6}};
   const std::string by_channels = "x split(1) y split(1) dy split(1) dx split(1)";
-  for (const Layer& layer : {Layer{Relu{}}, Layer{Gelu{}}, Layer{AvgPool{}}, Layer{Dropout{}}, Layer{Flatten{}},
-                             Layer{Add{}}, Layer{Lrn{.groups = 4}}}) {
+  for (const Layer& layer :
+       {Layer{Relu{}}, Layer{Gelu{}}, Layer{AvgPool{}}, Layer{Dropout{}}, Layer{Flatten{}}, Layer{Lrn{.groups = 4}}}) {
     EXPECT_EQ(Words(layer, ShapesOf(layer, x), kGroup, 4), by_channels) << TypeName(layer);
   }
+  EXPECT_EQ(Words(Add{}, ShapesOf(Add{}, {x[0], x[0]}), kGroup, 4),
+            "x split(1) split(1) y split(1) dy split(1) dx split(1) split(1)");
   EXPECT_EQ(Words(MaxPool{}, ShapesOf(MaxPool{}, x), kGroup, 4), by_channels + " inner split(1)");
   const Layer lrn = Lrn{.groups = 2}, loss = SoftmaxCrossEntropy{};
   EXPECT_EQ(Words(lrn, ShapesOf(lrn, x), kGroup, 4), "x replicated/2 y replicated/2 dy replicated/2 dx replicated/2");
@@ -480,12 +482,11 @@ TEST(Shard, ASecondAxisCutsWhatTheFirstHasLeft) {
   }
 }
 
-// What is joined of the inputs' parts has a section for each input; that of one input alone is its part.
+// What is joined of the inputs' parts has a section for each input.
 TEST(Shard, PlacementsOfAConcatenation) {
   const std::vector<Shape> x = {{8, 8, 6, 6}, {8, 4, 6, 6}};
   EXPECT_EQ(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 2),
             "x split(1) split(1) y split(1: 8+4) dy split(1: 8+4) dx split(1) split(1)");
-  EXPECT_EQ(Words(Concat{}, ShapesOf(Concat{}, {x[0]}), kGroup, 2), "x split(1) y split(1) dy split(1) dx split(1)");
   EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kGroup, 8),
               HasSubstr("channels of each input divisible by 8, found 4"));
 }
@@ -524,7 +525,8 @@ TEST(Shard, AStrategyThatDoesNotFitTheLayerSaysWhichDo) {
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kRow, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kColumn, 2), HasSubstr("2 groups; expected strategy group"));
   EXPECT_THAT(Words(grouped, ShapesOf(grouped, x), kGroup, 3), HasSubstr("its 2 groups or is a multiple of them, found 3"));
-  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, x), kColumn, 2), HasSubstr("expected replicate, batch or group"));
+  EXPECT_THAT(Words(Concat{}, ShapesOf(Concat{}, {x[0], x[0]}), kColumn, 2),
+              HasSubstr("expected replicate, batch or group"));
   EXPECT_THAT(Words(Relu{}, ShapesOf(Relu{}, x), kColumn, 2), HasSubstr("expected replicate, batch or group"));
 }
 
