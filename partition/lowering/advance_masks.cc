@@ -1,9 +1,11 @@
-#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "partition/lowering/passes.h"
+#include "partition/lowering/value_uses.h"
 
 namespace colonnade::partition {
 namespace {
@@ -25,76 +27,107 @@ bool Routes(const Lowering& lowering, const Action& action) {
   return stage != nullptr && stage->Means<layers::Routing>();
 }
 
-// What routing actions make; they make the same after a mask has passed them.
-using Routed = absl::flat_hash_set<ValueId>;
-
-Routed RoutedIn(const Lowering& lowering) {
-  Routed routed;
-  for (const Action& action : lowering.actions) {
-    if (Routes(lowering, action)) routed.insert(lowering.Output(action, D(X())));
-  }
-  return routed;
+bool LayersLieAlike(const NodeSharding& a, const NodeSharding& b) {
+  return a.output == b.output && a.output_gradient == b.output_gradient;
 }
 
-// The routing action that alone makes what action `mask` reads, or −1: where both layers lie alike on the mesh and the
-// routing makes more than it reads.
-int RoutingBefore(const Lowering& lowering, const Routed& routed, int mask) {
-  if (!Masks(lowering, lowering.actions[mask])) return -1;
-  const ValueId dy = lowering.Input(lowering.actions[mask], D(Y())).value;
-  if (!routed.contains(dy)) return -1;
-  int routing = -1, readers = 0;
-  for (int i = 0; i < static_cast<int>(lowering.actions.size()); ++i) {
-    const Action& action = lowering.actions[i];
-    if (Routes(lowering, action) && lowering.Output(action, D(X())) == dy) routing = i;
-    for (const ActionOperand& operand : action.inputs) readers += operand.value == dy ? 1 : 0;
+// Each mask moves once, past all that it may pass; the order is made anew at the end.
+class MaskAdvancer {
+ public:
+  explicit MaskAdvancer(Lowering& lowering)
+      : lowering_(lowering), uses_(lowering.actions), before_(lowering.actions.size()), moves_(lowering.actions.size()) {
+    for (const Action& action : lowering.actions) {
+      if (lowering.StageOf(action) == nullptr) continue;
+      if (const ValueId* y = lowering.FindOutput(action, Y()); y != nullptr) outputs_.emplace(PlaceOf(action), *y);
+    }
   }
-  if (routing < 0 || readers != 1) return -1;
-  const NodeSharding &of_mask = lowering.shardings[NodeOf(lowering.actions[mask])],
-                     &of_routing = lowering.shardings[NodeOf(lowering.actions[routing])];
-  if (of_mask.output != of_routing.output || of_mask.output_gradient != of_routing.output_gradient) return -1;
-  const ValueId read = lowering.Input(lowering.actions[routing], D(Y())).value;
-  return program::ElementCount(lowering.value(read).shape) < program::ElementCount(lowering.value(dy).shape) ? routing : -1;
-}
 
-// Returns the forward output of the node that `run` is of, in the same micro-batch.
-ValueId OutputOf(const Lowering& lowering, const RunStage& run) {
-  for (const Action& action : lowering.actions) {
-    const layers::Stage* stage = lowering.StageOf(action);
-    if (stage == nullptr || NodeOf(action) != run.node || RunOf(action).micro_batch != run.micro_batch) continue;
-    if (const ValueId* y = lowering.FindOutput(action, Y()); y != nullptr) return *y;
+  void Run() {
+    for (size_t i = 0; i < actions().size(); ++i) {
+      TakeNewNames(actions()[i]);
+      if (const std::optional<size_t> routing = FirstRoutingBefore(actions()[i])) Advance(i, *routing);
+    }
+    Reorder();
   }
-  return {};
-}
+
+  // The first of the routing actions that stand, one behind the other, before `mask` and that it may pass.
+  std::optional<size_t> FirstRoutingBefore(const Action& mask) const {
+    std::optional<size_t> first;
+    if (!Masks(lowering_, mask)) return first;
+    for (auto next = RoutingBefore(mask, mask); next.has_value(); next = RoutingBefore(mask, lowering_.actions[*next])) {
+      first = next;
+    }
+    return first;
+  }
+
+ private:
+  using Place = std::pair<int, int>;  // node and micro-batch
+
+  static Place PlaceOf(const Action& action) { return {NodeOf(action), RunOf(action).micro_batch}; }
+
+  std::vector<Action>& actions() { return lowering_.actions; }
+
+  // The routing action that makes the gradient that `reader` alone reads, where its layer lies as that of `mask` does on the
+  // mesh and it makes more than it reads.
+  std::optional<size_t> RoutingBefore(const Action& mask, const Action& reader) const {
+    const ValueId da = lowering_.Input(reader, D(Y())).value;
+    const std::optional<size_t> maker = uses_.MakerForOneReader(da);
+    if (!maker.has_value() || !Routes(lowering_, lowering_.actions[*maker])) return std::nullopt;
+    const Action& routing = lowering_.actions[*maker];
+    const ValueId dp = lowering_.Input(routing, D(Y())).value;
+    const bool widens = program::ElementCount(lowering_.value(dp).shape) < program::ElementCount(lowering_.value(da).shape);
+    return widens && LayersLieAlike(lowering_.shardings[NodeOf(mask)], lowering_.shardings[NodeOf(routing)]) ? maker
+                                                                                                             : std::nullopt;
+  }
+
+  void TakeNewNames(Action& action) const {
+    for (ActionOperand& operand : action.inputs) {
+      if (const auto renamed = renamed_.find(operand.value); renamed != renamed_.end()) operand.value = renamed->second;
+    }
+  }
+
+  void Advance(size_t mask, size_t routing) {
+    Action &of_mask = actions()[mask], &of_routing = actions()[routing];
+    const ValueId dx = lowering_.Output(of_mask, D(X())), da = lowering_.Input(of_mask, D(Y())).value,
+                  pooled = outputs_.at(PlaceOf(of_routing));
+    lowering_.Input(of_mask, Y()).value = pooled;
+    lowering_.Input(of_mask, D(Y())).value = std::exchange(lowering_.Input(of_routing, D(Y())).value, dx);
+    lowering_.values[dx.value].shape = lowering_.value(pooled).shape;
+    renamed_[dx] = da;
+    uses_.AddReaders(da, uses_.ReadersOf(dx) - 1);  // those of dx in the place of the mask
+    before_[routing].push_back(mask);
+    moves_[mask] = true;
+  }
+
+  void Reorder() {
+    std::vector<Action> ordered;
+    for (size_t i = 0; i < actions().size(); ++i) {
+      for (size_t mask : before_[i]) ordered.push_back(std::move(actions()[mask]));
+      if (!moves_[i]) ordered.push_back(std::move(actions()[i]));
+    }
+    actions() = std::move(ordered);
+  }
+
+  Lowering& lowering_;
+  ValueUses uses_;
+  absl::flat_hash_map<Place, ValueId> outputs_;    // forward's
+  absl::flat_hash_map<ValueId, ValueId> renamed_;  // what later actions read in the place of what a mask makes
+  std::vector<std::vector<size_t>> before_;        // by routing action: the masks that go right before it, in order
+  std::vector<bool> moves_;                        // by action
+};
 
 }  // namespace
 
 // From   routing: dp → da, mask: y, da → dx     to   mask: p, dp → dx', routing: dx' → da
-// with p the routing layer's y; dx' takes dx's name, and what read dx reads da.
+// with p the routing layer's y; dx' takes dx's name, and what read dx reads da. Behind several routings, dp is what the
+// first of them reads, and da what the last makes.
 absl::Status AdvanceMasks(Lowering& lowering) {
-  const Routed routed = RoutedIn(lowering);
-  for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
-    const int routing = RoutingBefore(lowering, routed, mask);
-    if (routing < 0) continue;
-    Action &of_mask = lowering.actions[mask], &of_routing = lowering.actions[routing];
-    const ValueId dx = lowering.Output(of_mask, D(X())), da = lowering.Input(of_mask, D(Y())).value,
-                  pooled = OutputOf(lowering, RunOf(of_routing));
-    lowering.Input(of_mask, Y()).value = pooled;
-    lowering.Input(of_mask, D(Y())).value = std::exchange(lowering.Input(of_routing, D(Y())).value, dx);
-    lowering.values[dx.value].shape = lowering.value(pooled).shape;
-    for (size_t later = mask + 1; later < lowering.actions.size(); ++later) {
-      for (ActionOperand& operand : lowering.actions[later].inputs) {
-        if (operand.value == dx) operand.value = da;
-      }
-    }
-    const auto begin = lowering.actions.begin();
-    std::rotate(begin + routing, begin + mask, begin + mask + 1);
-    mask = routing - 1;  // looks at it again: another pooling may stand before the one that it has passed
-  }
-  for (int mask = 0; mask < static_cast<int>(lowering.actions.size()); ++mask) {
-    if (RoutingBefore(lowering, routed, mask) >= 0) {
-      return absl::InternalError(
-          absl::StrCat("AdvanceMasks: ", lowering.actions[mask].provenance.layer, " still comes after what it could mask"));
-    }
+  MaskAdvancer(lowering).Run();
+  const MaskAdvancer advanced(lowering);
+  for (const Action& action : lowering.actions) {
+    if (!advanced.FirstRoutingBefore(action).has_value()) continue;
+    return absl::InternalError(
+        absl::StrCat("AdvanceMasks: ", action.provenance.layer, " still comes after what it could mask"));
   }
   return absl::OkStatus();
 }
