@@ -96,10 +96,23 @@ Produced ProducedFor(const LayerNode& node, const std::vector<TensorPlacement>& 
   return produced;
 }
 
+// What the batches that suit all layers are multiples of, where each layer splits the batch over the axes that are there for
+// that.
+int64_t BatchStepUnder(const std::vector<AxisRule>& rules, const Mesh& mesh, const LayerGraph& graph) {
+  int64_t parts = 1, step = 1;
+  for (int a = 0; a < mesh.axis_count(); ++a) parts *= rules[a] == AxisRule::kColumns ? 1 : mesh.axes[a].size;
+  for (const LayerNode& node : graph.nodes) step = CommonBatchStep(step, BatchStepOf(node, parts));
+  return step;
+}
+
 absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std::vector<AxisRule>& rules, Plan& plan) {
   const int axes = plan.mesh.axis_count();
   std::vector<TensorPlacement> outputs(graph.nodes.size(), TensorPlacement(axes, Placement::Replicated()));
   const std::vector<int> readers = ReadersOf(graph);
+  const int64_t batch_step = BatchStepUnder(rules, plan.mesh, graph);
+  const auto shard = [&](LayerId id, const std::vector<Strategy>& strategies) {
+    return ShardNode(graph, id, plan.mesh, strategies, global_batch, program::Mode::kTrain, /*micro_batches=*/1, batch_step);
+  };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
     const LayerId id{static_cast<int32_t>(i)};
@@ -113,7 +126,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
     for (int a = 0; a < axes; ++a) {
       if (plan.mesh.axes[a].size == 1) continue;
       strategies[a] = Wanted(rules[a], node, ProducedFor(node, outputs, readers, a));
-      absl::StatusOr<NodeSharding> sharding = ShardNode(graph, id, plan.mesh, strategies, global_batch);
+      absl::StatusOr<NodeSharding> sharding = shard(id, strategies);
       if (sharding.ok()) continue;
       if (absl::IsFailedPrecondition(sharding.status())) {
         return absl::FailedPreconditionError(absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));
@@ -121,7 +134,7 @@ absl::Status FillLayers(const LayerGraph& graph, int64_t global_batch, const std
       strategies[a] = Strategy::kReplicate;
       plan.notes.push_back(absl::StrFormat("%s; it is replicated there", sharding.status().message()));
     }
-    ASSIGN_OR_RETURN(NodeSharding sharding, ShardNode(graph, id, plan.mesh, strategies, global_batch));
+    ASSIGN_OR_RETURN(NodeSharding sharding, shard(id, strategies));
     outputs[i] = sharding.output;
     plan.layers[node.name] = std::move(strategies);
   }

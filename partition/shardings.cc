@@ -66,19 +66,41 @@ bool SplitsOver(const Mesh& mesh, absl::Span<const Strategy> strategies, Strateg
   return false;
 }
 
-absl::Status CheckBatchSplits(const Mesh& mesh, absl::Span<const Strategy> strategies, int64_t global_batch) {
+// Over how many devices a layer splits the batch.
+int64_t BatchParts(const Mesh& mesh, absl::Span<const Strategy> strategies) {
   int64_t parts = 1;
   for (int a = 0; a < mesh.axis_count(); ++a) {
     if (strategies[a] == Strategy::kBatch) parts *= mesh.axes[a].size;
   }
+  return parts;
+}
+
+constexpr int64_t kNoBatchStep = int64_t{1} << 40;  // more samples than any batch has
+
+std::string NearestBatches(int64_t global_batch, int64_t step) {
+  if (step >= kNoBatchStep) return "none works for all layers";
+  const int64_t below = global_batch / step * step;
+  return absl::StrFormat("nearest that work: %s%d", below > 0 ? absl::StrFormat("%d or ", below) : "", below + step);
+}
+
+// Batches that all layers take are multiples of `step`.
+absl::Status CheckBatchSplits(int64_t parts, int64_t global_batch, int64_t step) {
   if (global_batch % parts == 0) return absl::OkStatus();
-  const int64_t below = global_batch / parts * parts;
-  return absl::FailedPreconditionError(
-      absl::StrFormat("a global batch of %d does not split over %d devices; nearest that work: %s%d", global_batch, parts,
-                      below > 0 ? absl::StrFormat("%d or ", below) : "", below + parts));
+  return absl::FailedPreconditionError(absl::StrFormat("a global batch of %d does not split over %d devices; %s",
+                                                       global_batch, parts, NearestBatches(global_batch, step)));
 }
 
 }  // namespace
+
+int64_t CommonBatchStep(int64_t a, int64_t b) {
+  const int64_t factor = b / std::gcd(a, b);
+  return a < kNoBatchStep / factor ? a * factor : kNoBatchStep;
+}
+
+int64_t BatchStepOf(const LayerNode& node, int64_t parts) {
+  const int64_t group = std::max<int64_t>(layers::TraitsOf(node.layer).samples_per_group, 1);
+  return group < kNoBatchStep / parts ? group * parts : kNoBatchStep;
+}
 
 const TensorPlacement& Made(const NodeSharding& sharding, Slot slot) {
   switch (slot.kind) {
@@ -169,12 +191,17 @@ absl::Status InLayer(const LayerNode& node, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrFormat("layer \"%s\": %s", node.name, status.message()));
 }
 
-absl::Status CheckGroupsOfSamples(int64_t group, int64_t global_batch) {
+absl::Status CheckGroupsOfSamples(int64_t group, int64_t global_batch, int64_t step) {
   if (group == 0 || global_batch % group == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("a global batch of %d is not cut into groups of %d samples; nearest that work: %s%d", global_batch,
-                      group, global_batch > group ? absl::StrFormat("%d or ", global_batch / group * group) : "",
-                      (global_batch / group + 1) * group));
+  return absl::FailedPreconditionError(absl::StrFormat("a global batch of %d is not cut into groups of %d samples; %s",
+                                                       global_batch, group, NearestBatches(global_batch, step)));
+}
+
+// Checks the batch that a layer splits; `batch_step` is that of the other layers.
+absl::Status CheckBatchOf(const LayerNode& node, int64_t parts, int64_t global_batch, int64_t batch_step) {
+  const int64_t step = CommonBatchStep(batch_step, BatchStepOf(node, parts));
+  RETURN_IF_ERROR(CheckBatchSplits(parts, global_batch, step));
+  return CheckGroupsOfSamples(layers::TraitsOf(node.layer).samples_per_group, global_batch, step);
 }
 
 // A layer that normalises over the whole batch would have to wait for all of its micro-batches.
@@ -211,16 +238,15 @@ absl::StatusOr<layers::Sharding> ShardOnAxis(const LayerNode& node, const layers
 
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId id, const Mesh& mesh,
                                        absl::Span<const Strategy> strategies, int64_t global_batch, program::Mode mode,
-                                       int64_t micro_batches) {
+                                       int64_t micro_batches, int64_t batch_step) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
     return InLayer(node,
                    absl::InvalidArgumentError(absl::StrFormat("expected one strategy for each of the %d axes, found %d",
                                                               mesh.axis_count(), strategies.size())));
   }
-  if (const absl::Status batch = CheckBatchSplits(mesh, strategies, global_batch); !batch.ok()) return InLayer(node, batch);
-  const int64_t group = layers::TraitsOf(node.layer).samples_per_group;
-  if (const absl::Status groups = CheckGroupsOfSamples(group, global_batch); !groups.ok()) return InLayer(node, groups);
+  const absl::Status batch = CheckBatchOf(node, BatchParts(mesh, strategies), global_batch, batch_step);
+  if (!batch.ok()) return InLayer(node, batch);
   NodeSharding all{.whole = graph.Shapes(id, global_batch)};
   all.stages = layers::Stages(node.layer, all.whole,
                               {.train = mode == program::Mode::kTrain,
@@ -279,10 +305,22 @@ void CutIntoSections(const Mesh& mesh, int axis, int64_t parts, TensorPlacement&
   placement[axis] = Placement::SplitSections(std::vector<int64_t>(parts, rows / parts), 0);
 }
 
+// What the batches that all layers take under a plan are multiples of.
+int64_t BatchStepOfAll(const layers::LayerGraph& graph, const Plan& plan) {
+  int64_t step = 1;
+  for (const LayerNode& node : graph.nodes) {
+    const auto layer = plan.layers.find(node.name);
+    const bool fits = layer != plan.layers.end() && static_cast<int>(layer->second.size()) == plan.mesh.axis_count();
+    if (fits) step = CommonBatchStep(step, BatchStepOf(node, BatchParts(plan.mesh, layer->second)));
+  }
+  return step;
+}
+
 // Returns the shardings of the nodes while no batch lies in parts.
 absl::StatusOr<std::vector<NodeSharding>> ShardNodes(const layers::LayerGraph& graph, const Plan& plan, int64_t global_batch,
                                                      program::Mode mode, int64_t micro_batches) {
   std::vector<NodeSharding> shardings(graph.nodes.size());
+  const int64_t batch_step = BatchStepOfAll(graph, plan);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const LayerNode& node = graph.nodes[i];
     if (layers::IsInput(node.layer)) continue;
@@ -291,8 +329,8 @@ absl::StatusOr<std::vector<NodeSharding>> ShardNodes(const layers::LayerGraph& g
       return absl::InvalidArgumentError(absl::StrFormat(
           "plan \"%s\": field layers: expected a strategy for layer \"%s\", found none", plan.name, node.name));
     }
-    absl::StatusOr<NodeSharding> sharding =
-        ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second, global_batch, mode, micro_batches);
+    absl::StatusOr<NodeSharding> sharding = ShardNode(graph, LayerId{static_cast<int32_t>(i)}, plan.mesh, strategies->second,
+                                                      global_batch, mode, micro_batches, batch_step);
     if (!sharding.ok()) {
       return absl::Status(sharding.status().code(),
                           absl::StrFormat("plan \"%s\": %s", plan.name, sharding.status().message()));

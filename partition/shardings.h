@@ -46,12 +46,18 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(
     const Mesh& mesh, const NodeSharding& sharding, int stage,
     absl::FunctionRef<bool(layers::Slot)> is_made = [](layers::Slot) { return true; });
 
+// Returns what the batches that a layer takes are multiples of, where it splits them over `parts` devices.
+int64_t BatchStepOf(const layers::LayerNode& node, int64_t parts);
+// Returns what the batches that suit two steps are multiples of.
+int64_t CommonBatchStep(int64_t a, int64_t b);
+
 // Spreads the layer `id` by one strategy per axis, for a global batch, which may be one of several micro-batches of a step.
 // InvalidArgument names layer, axis, expected and found; FailedPrecondition where the batch does not split, or where the
-// layer needs all of it at once.
+// layer needs all of it at once. Messages name batches that this layer takes, of the multiples of `batch_step`.
 absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, layers::LayerId id, const Mesh& mesh,
                                        absl::Span<const layers::Strategy> strategies, int64_t global_batch,
-                                       program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1);
+                                       program::Mode mode = program::Mode::kTrain, int64_t micro_batches = 1,
+                                       int64_t batch_step = 1);
 
 // Whether activations may move between devices, which they do not where all layers split the batch over every axis.
 bool MovesActivations(const Plan& plan);

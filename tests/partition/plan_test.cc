@@ -349,6 +349,31 @@ TEST(ValidatePlan, ABatchThatDoesNotSplitIsAUsageError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("64 or 68"));
 }
 
+// A convolution, and normalisations by groups of so many samples.
+layers::LayerGraph WithGroupsOf(std::initializer_list<int64_t> sizes) {
+  layers::GraphBuilder net("groups");
+  auto x = net.Conv2d("conv", net.Input("images", {3, 4, 4}), {.out_channels = 4});
+  for (int64_t size : sizes) x = net.BatchNorm(absl::StrCat("norm", size), x, {.samples_per_group = size});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", x), {.out_features = 4}));
+  return std::move(net).Build().value();
+}
+
+TEST(ValidatePlan, BatchesThatAreNamedSuitAllLayers) {
+  const auto named = [](const layers::LayerGraph& graph, int devices, int64_t batch) {
+    return NamedPlan("data", graph, {.devices = devices, .global_batch = batch});
+  };
+  const layers::LayerGraph eights = WithGroupsOf({8}), both = WithGroupsOf({6, 4});
+  EXPECT_THAT(std::string(named(eights, 4, 66).status().message()),
+              HasSubstr("layer \"conv\": a global batch of 66 does not split over 4 devices; nearest that work: 64 or 96"));
+  EXPECT_THAT(std::string(named(both, 1, 18).status().message()),
+              HasSubstr("groups of 4 samples; nearest that work: 12 or 24"));
+  const absl::StatusOr<Plan> plan = named(eights, 4, 64);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(std::string(ValidatePlan(*plan, eights, 34).message()), HasSubstr("4 devices; nearest that work: 32 or 64"));
+  const layers::LayerGraph apart = WithGroupsOf({(int64_t{1} << 30) - 1, (int64_t{1} << 30) + 1});
+  EXPECT_THAT(std::string(named(apart, 1, 18).status().message()), HasSubstr("samples; none works for all layers"));
+}
+
 TEST(NamedPlan, TwoColumnsNeedNoCommunicationInGroupedLayers) {
   const Plan plan = Named("model", Model("alexnet2012"), 2);
   EXPECT_EQ(plan.layers.at("conv1")[1], Strategy::kColumn);
