@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "partition/lowering/layer_names.h"
 #include "partition/lowering/passes.h"
 
 namespace colonnade::partition {
@@ -20,6 +21,7 @@ int ReductionPartsOf(const Lowering& lowering, const GradientBucket& bucket) {
 // its gradients would take bucket_bytes in f32, or where the next gradient is reduced over other axes.
 absl::Status BucketGradients(Lowering& lowering) {
   const Mesh& mesh = lowering.plan.mesh;
+  const LayerNames names(lowering.graph);
   int64_t bytes = 0;
   auto add = [&](int index) {
     ShardedParameter& p = lowering.parameters[index];
@@ -27,7 +29,7 @@ absl::Status BucketGradients(Lowering& lowering) {
     const bool fits =
         !lowering.buckets.empty() && bytes < lowering.plan.bucket_bytes && lowering.buckets.back().axes == axes;
     if (!fits) {
-      lowering.buckets.push_back({.name = absl::StrCat("bucket", lowering.buckets.size()), .axes = axes});
+      lowering.buckets.push_back({.name = names.Unlike(absl::StrCat("bucket", lowering.buckets.size())), .axes = axes});
       bytes = 0;
     }
     GradientBucket& bucket = lowering.buckets.back();

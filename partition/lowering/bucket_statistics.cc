@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "partition/lowering/layer_names.h"
 #include "partition/lowering/passes.h"
 #include "partition/lowering/value_uses.h"
 
@@ -20,7 +21,7 @@ struct StateSum {
 
 class Bucketer {
  public:
-  explicit Bucketer(Lowering& lowering) : lowering_(lowering), uses_(lowering.actions) {}
+  explicit Bucketer(Lowering& lowering) : lowering_(lowering), uses_(lowering.actions), names_(lowering.graph) {}
 
   void Run() {
     for (const auto& [last, sum] : StateSums()) Add(sum);
@@ -85,7 +86,8 @@ class Bucketer {
     Open& open = open_[{axes, dtype}];
     if (open.bucket < 0 || open.bytes >= lowering_.plan.bucket_bytes) {
       open = {.bucket = static_cast<int>(reductions_.size())};
-      lowering_.statistics.push_back({.name = absl::StrCat("statistics", open.bucket), .axes = axes, .values = {}});
+      lowering_.statistics.push_back(
+          {.name = names_.Unlike(absl::StrCat("statistics", open.bucket)), .axes = axes, .values = {}});
       reductions_.emplace_back();
     }
     lowering_.statistics[open.bucket].values.push_back(sum.summand);
@@ -115,6 +117,7 @@ class Bucketer {
 
   Lowering& lowering_;
   const ValueUses uses_;
+  const LayerNames names_;
   std::map<Kind, Open> open_;
   std::vector<BucketReduction> reductions_;  // by bucket
   std::set<size_t> replaced_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "partition/lower.h"
+#include "partition/lowering/layer_names.h"
 #include "partition/lowering/lowering.h"
 #include "partition/lowering/mesh_builder.h"
 #include "partition/lowering/value_buffers.h"
@@ -37,6 +38,7 @@ struct Emission {
   const UpdateOptions& update() const { return lowering.options.update; }
 
   const Lowering& lowering;
+  const LayerNames layer_names;
   MeshBuilder builder;
   ValueBuffers values;
   std::vector<program::Input> inputs;

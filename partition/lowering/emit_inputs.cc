@@ -103,7 +103,7 @@ void AddScalars(Emission& e, int position) {
                                                          {program::StepScalar::kCount});
   e.scalars[position] = scalars;
   AddLoad(e, position, program::HostInput::kScalars, scalars, program::Region::Whole(e.builder.shape(scalars)),
-          {"scalars", Pass::kInput});
+          {e.layer_names.Unlike("scalars"), Pass::kInput});
 }
 
 // What the host gives is copied as it is, while the step before computes; images then become what the network reads.

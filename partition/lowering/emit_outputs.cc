@@ -116,7 +116,7 @@ void AddOutputs(Emission& e) {
 
   Output finite{.kind = Output::Kind::kFinite, .name = "finite", .shape = e.builder.shape(e.flags[0])};
   for (int p : e.builder.positions()) finite.pieces.push_back({e.flags[p], Region::Whole(finite.shape)});
-  AddStored(e, std::move(finite), "finite");
+  AddStored(e, std::move(finite), e.layer_names.Unlike("finite"));
 
   if (!e.gates.gates.empty()) {  // of the first position: all have the same
     AddStored(e,
@@ -124,7 +124,7 @@ void AddOutputs(Emission& e) {
                .name = "gate",
                .shape = {program::Gate::kCount},
                .pieces = {{e.gates.gates[0], Region::Whole({program::Gate::kCount})}}},
-              "gate");
+              e.layer_names.Unlike("gate"));
   }
 
   if (!e.lowering.options.expose_gradients) return;

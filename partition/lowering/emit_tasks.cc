@@ -67,6 +67,7 @@ void EmitAll(Emission& e) {
 
 Emission::Emission(const Lowering& lowered, std::vector<int> representative_of)
     : lowering(lowered),
+      layer_names(lowered.graph),
       builder(lowered, std::move(representative_of)),
       values(lowered, builder),
       inputs(HostInputs(lowered)) {

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "partition/lowering/layer_names.h"
 #include "partition/lowering/passes.h"
 
 namespace colonnade::partition {
@@ -133,7 +134,7 @@ class GradientReducer {
 
   // The gate follows the norms of all gradients.
   void AppendGatedUpdates() {
-    const program::Provenance gate{"gate", Pass::kUpdate};
+    const program::Provenance gate{LayerNames(lowering_.graph).Unlike("gate"), Pass::kUpdate};
     if (lowering_.plan.mesh.device_count() > 1) after_backward_.push_back({.body = SumNorms{}, .provenance = gate});
     after_backward_.push_back({.body = OpenGate{}, .provenance = gate});
     MoveAll(gated_updates_, after_backward_);

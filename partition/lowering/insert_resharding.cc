@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "partition/lowering/layer_names.h"
 #include "partition/lowering/passes.h"
 
 namespace colonnade::partition {
@@ -12,7 +13,7 @@ namespace {
 
 class Resharder {
  public:
-  explicit Resharder(Lowering& lowering) : lowering_(lowering) {}
+  explicit Resharder(Lowering& lowering) : lowering_(lowering), names_(lowering.graph) {}
 
   void Run() {
     for (Action& action : lowering_.actions) {
@@ -51,13 +52,18 @@ class Resharder {
     return result;
   }
 
+  std::string SourceOfInput(const Value& input) const {
+    const bool is_images = input.As<HostInputPart>()->input == program::HostInput::kImages;
+    return is_images && input.name == lowering_.graph.nodes[0].name ? input.name : names_.Unlike(input.name);
+  }
+
   // The host can load any box, so an input is loaded in each placement that is needed.
   ValueId Load(ValueId input, const TensorPlacement& needed) {
     Value value = lowering_.value(input);
     value.placement = needed;
-    const std::string name = value.name;
+    const std::string from = SourceOfInput(value);
     const ValueId loaded = lowering_.AddValue(std::move(value));
-    out_.push_back({.body = LoadInput{}, .outputs = {loaded}, .provenance = {name, program::Pass::kInput}});
+    out_.push_back({.body = LoadInput{}, .outputs = {loaded}, .provenance = {from, program::Pass::kInput}});
     return loaded;
   }
 
@@ -94,6 +100,7 @@ class Resharder {
   }
 
   Lowering& lowering_;
+  const LayerNames names_;
   std::vector<Action> out_;
   absl::flat_hash_map<std::pair<ValueId, TensorPlacement>, ValueId> provided_;       // a value as it is needed
   absl::flat_hash_map<std::tuple<ValueId, int, layers::Placement>, ValueId> moved_;  // a value, placed so on this axis

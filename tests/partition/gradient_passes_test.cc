@@ -54,6 +54,19 @@ TEST(BucketGradients, TheLastLayersComeFirstAndAWeightBeforeItsBias) {
   EXPECT_EQ(c.lowering.parameters[3].member, 1);
 }
 
+TEST(BucketGradients, ABucketHasTheNameOfNoLayer) {
+  layers::GraphBuilder net("names");
+  auto x = net.FullyConnected("bucket1", net.Input("images", {4}), {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 4}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  Plan plan = PlanOf(graph, 2, 1, {kBatch, kReplicate});
+  plan.bucket_bytes = 1;
+  LoweringCase c(graph, plan);
+  ASSERT_TRUE(ExpandStages(c.lowering).ok() && ExpandShards(c.lowering).ok() && BucketGradients(c.lowering).ok());
+  EXPECT_THAT(Buckets(c.lowering), ElementsAre("bucket0 over 0: fc.weight", "bucket1@ over 0: fc.bias",
+                                               "bucket2 over 0: bucket1.weight", "bucket3 over 0: bucket1.bias"));
+}
+
 // fc2.weight has 96 bytes.
 TEST(BucketGradients, ABucketIsClosedOnceItHoldsItsBytes) {
   GradientCase at, above;

@@ -366,5 +366,36 @@ TEST(Lower, ABatchThatDoesNotSplitAndAWrongTypeAreRefused) {
   EXPECT_EQ(Lower(graph, plan, {.dtype = program::DType::kU8}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// What tasks of a step come from, where layers have these names.
+std::vector<std::string> SourcesWithLayers(const std::vector<std::string>& names) {
+  layers::GraphBuilder net("names");
+  auto x = net.Conv2d(names[0], net.Input("images", {3, 4, 4}), {.out_channels = 4});
+  x = net.Relu(names[2], net.BatchNorm(names[1], x, {.samples_per_group = 2}));
+  x = net.FullyConnected(names[4], net.Flatten(names[3], x), {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Gelu(names[5], x), {.out_features = 4}));
+  const layers::LayerGraph graph = std::move(net).Build().value();
+  const program::Program program =
+      Lowered(graph, Named("data", graph, 2, 8), {.global_batch = 8, .update = {.clip_norm = 1}});
+  std::vector<std::string> sources;
+  for (const program::Task& task : program.tasks) sources.push_back(task.provenance.layer);
+  return sources;
+}
+
+TEST(Lower, WhatIsNoLayerHasTheNameOfNone) {
+  const std::vector<std::string> others = {"a", "b", "c", "d", "e", "f"},
+                                 taken = {"bucket0", "statistics0", "gate", "scalars", "finite", "labels"};
+  std::map<std::string, std::string> names;  // in the step of `taken`, of what has this name in the other
+  for (size_t i = 0; i < taken.size(); ++i) {
+    names[others[i]] = taken[i];
+    names[taken[i]] = taken[i] + "@";
+  }
+  std::vector<std::string> expected = SourcesWithLayers(others);
+  for (const std::string& name : taken) EXPECT_THAT(expected, ::testing::Contains(name));
+  for (std::string& source : expected) {
+    if (const auto name = names.find(source); name != names.end()) source = name->second;
+  }
+  EXPECT_EQ(SourcesWithLayers(taken), expected);
+}
+
 }  // namespace
 }  // namespace colonnade::partition
