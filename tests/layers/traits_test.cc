@@ -27,7 +27,7 @@ TEST(Traits, SayWhatLoweringAsksOfEachLayer) {
 
 // Of what has no row.
 TEST(Traits, AreNoneOfALayerThatSaysNothing) {
-  for (const Layer& layer : {Layer{Dropout{}}, Layer{Lrn{}}, Layer{Flatten{}}}) {
+  for (const Layer& layer : {Layer{Dropout{}}, Layer{Lrn{}}, Layer{LayerNorm{}}, Layer{Flatten{}}}) {
     const LayerTraits traits = TraitsOf(layer);
     EXPECT_EQ(traits.role, LayerRole::kOther);
     EXPECT_EQ(traits.channels, ChannelUse::kOther);
