@@ -38,10 +38,11 @@ absl::StatusOr<Sharding> Shard(const Dropout&, const LayerShapes& local, Strateg
 
 LayerStages Stages(const Dropout& layer, const LayerShapes&, const StageOptions& options) {
   Stage forward{.pass = program::Pass::kForward, .reads = {X()}, .writes = {Y()}};
-  forward.emit = [layer, train = options.train](const StageShard& s) -> std::vector<EmittedOp> {
-    if (!train) return {{.op = program::Copy{}, .uses = {Read(s[X()]), Write(s[Y()])}}};
-    return {{.op = DropoutOp(layer, s, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}}};
-  };
+  if (options.train) {
+    forward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
+      return {{.op = DropoutOp(layer, s, s[Y()]), .uses = {Read(s.scalars), Read(s[X()]), Write(s[Y()])}}};
+    };
+  }
   Stage backward{.pass = program::Pass::kBackward, .reads = {D(Y())}, .writes = {D(X())}};
   backward.emit = [layer](const StageShard& s) -> std::vector<EmittedOp> {
     return {{.op = DropoutOp(layer, s, s[D(X())]), .uses = {Read(s.scalars), Read(s[D(Y())]), Write(s[D(X())])}}};

@@ -3,7 +3,7 @@
 //   x, y [n,…], of any rank
 //
 // Backward: dx = dy / (1 − rate) where y was not made zero, else 0; what was drawn is drawn again.
-// Cost       no flop is counted; nothing is kept. Evaluation copies.
+// Cost       no flop is counted; nothing is kept. Evaluation has no op: y is x.
 // Strategies batch, and group over the channels: without communication. An element's draw is a function of (seed, step,
 //            layer, its place in the global tensor) alone, so that every plan draws alike.
 // Errors     InvalidArgument where there is not one input, or rate is not in [0, 1).

@@ -188,8 +188,7 @@ TEST(ShardNode, StagesAreThoseOfTheModeAndTheStrategies) {
     const absl::StatusOr<NodeSharding> sharding =
         ShardNode(graph, layers::LayerId{1}, mesh, {kReplicate, kReplicate}, 8, mode);
     ASSERT_TRUE(sharding.ok()) << sharding.status();
-    const program::Op op = EmitOnOneDevice(mesh, *sharding, 0)[0].op;
-    EXPECT_EQ(std::holds_alternative<program::Copy>(op), mode == program::Mode::kEval);
+    EXPECT_EQ(EmitOnOneDevice(mesh, *sharding, 0).empty(), mode == program::Mode::kEval);
   }
   for (const auto& [strategy, stages] : std::vector<std::pair<Strategy, size_t>>{{kColumn, 3}, {kRow, 5}}) {
     EXPECT_EQ(Sharding(TwoLayers(), "fc1", Mesh::ReplicasByColumns(1, 2), {kReplicate, strategy})->stages.stages.size(),
