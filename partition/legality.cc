@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
@@ -36,8 +36,9 @@ absl::Status CheckPlanLayers(const Plan& plan, const layers::LayerGraph& graph) 
   for (const layers::LayerNode& node : graph.nodes) {
     if (!layers::IsInput(node.layer)) names.push_back(node.name);
   }
+  const absl::flat_hash_set<std::string> known(names.begin(), names.end());
   for (const auto& [layer, strategies] : plan.layers) {
-    if (absl::c_linear_search(names, layer)) continue;
+    if (known.contains(layer)) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("plan \"%s\": field layers: network \"%s\" has no layer \"%s\" that can be split%s", plan.name,
                         graph.name, layer, base::DidYouMean("; ", layer, names)));

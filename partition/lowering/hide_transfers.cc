@@ -42,13 +42,14 @@ bool DependsOn(const Lowering& lowering, const Action& later, const Action& earl
 using Actions = std::vector<Action>;
 
 // The action nearest before the transfer that may run while it does, unless it runs beside another one; else the transfer.
-Actions::iterator HiddenBy(const Lowering& lowering, const IsForTheHost& for_the_host, Actions::iterator begin,
+// Before `first` there is none.
+Actions::iterator HiddenBy(const Lowering& lowering, const IsForTheHost& for_the_host, Actions::iterator first,
                            Actions::iterator transfer) {
-  for (auto action = transfer; action != begin;) {
+  for (auto action = transfer; action > first;) {
     --action;
     if (!MakesParameterGradientsAlone(lowering, *action)) continue;
-    const bool hides_another =
-        action != begin && IsTransfer(for_the_host, *(action - 1)) && !DependsOn(lowering, *action, *(action - 1));
+    const bool hides_another = action != lowering.actions.begin() && IsTransfer(for_the_host, *(action - 1)) &&
+                               !DependsOn(lowering, *action, *(action - 1));
     const bool is_read =
         std::any_of(action + 1, transfer + 1, [&](const Action& later) { return DependsOn(lowering, later, *action); });
     return hides_another || is_read ? transfer : action;
@@ -61,10 +62,13 @@ Actions::iterator HiddenBy(const Lowering& lowering, const IsForTheHost& for_the
 absl::Status HideTransfers(Lowering& lowering) {
   Actions& actions = lowering.actions;
   const IsForTheHost for_the_host = ReadByTheHostAlone(lowering);
+  // Gradients that move on leave no other at their place or before it.
+  const auto first = std::find_if(actions.begin(), actions.end(),
+                                  [&](const Action& action) { return MakesParameterGradientsAlone(lowering, action); });
   for (size_t i = 0; i < actions.size(); ++i) {
     if (!IsTransfer(for_the_host, actions[i])) continue;
     const auto transfer = actions.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto hidden = HiddenBy(lowering, for_the_host, actions.begin(), transfer);
+    const auto hidden = HiddenBy(lowering, for_the_host, first, transfer);
     if (hidden != transfer) std::rotate(hidden, hidden + 1, transfer + 1);
   }
   return absl::OkStatus();
