@@ -87,6 +87,18 @@ layers::LayerGraph Chain(int depth) {
   return std::move(net).Build().value();
 }
 
+// ReLUs and poolings by turns, behind one convolution.
+layers::LayerGraph PooledRelus(int depth) {
+  layers::GraphBuilder net("pooled_relus");
+  auto x = net.Conv2d("conv", net.Input("images", {1, 4, 4}), {.out_channels = 2});
+  for (int i = 0; i < depth; ++i) {
+    x = net.Relu(absl::StrCat("relu", i), x);
+    x = net.MaxPool(absl::StrCat("pool", i), x, {.kernel = 3, .stride = 1, .pad = 1});
+  }
+  net.SoftmaxCrossEntropy("loss", net.Flatten("flatten", x));
+  return std::move(net).Build().value();
+}
+
 double Seconds(const std::function<void()>& run) {
   const auto now = [] {
     timespec time{};
@@ -103,8 +115,12 @@ class Growth {
   // `many` is kMany of `what`, `few` is kFew.
   Growth(std::string what, Case few, Case many) : what_(std::move(what)), few_(std::move(few)), many_(std::move(many)) {}
 
-  void ExpectOfEveryPassButPlacing() const {
+  void ExpectOfLowering() const {
     Expect("Lower", [](const Case& c) { c.Lower(); });
+  }
+
+  void ExpectOfEveryPassButPlacing() const {
+    ExpectOfLowering();
     Expect("Verify", [](const Case& c) { EXPECT_TRUE(program::Verify(c.program).ok()); });
     Expect("DeriveDependencies", [](const Case& c) { program::DeriveDependencies(c.program); });
     Expect("Print", [](const Case& c) { program::Print(c.program); });
@@ -168,6 +184,12 @@ TEST_P(GrowthWithDevices, IsThatOfTheirNumber) {
 TEST(GrowthWithDepth, IsThatOfTheDepthButForPlacing) {
   const auto case_of = [](int depth) { return CaseOf({"data", partition::Reduction::kAllReduce}, Chain(depth), 2); };
   Growth("convolutions", case_of(kFew), case_of(kMany)).ExpectOfEveryPassButPlacing();
+}
+
+// Lowering asks of each ReLU whether its gradient goes before that of the pooling.
+TEST(GrowthWithDepth, IsThatOfTheDepthForReluAndPoolingByTurns) {
+  const auto case_of = [](int depth) { return CaseOf({"data", partition::Reduction::kAllReduce}, PooledRelus(depth), 2); };
+  Growth("ReLUs and poolings", case_of(kFew), case_of(kMany)).ExpectOfLowering();
 }
 
 // The library's callback looks through a whole list behind each of its elements that is a list or an object.
