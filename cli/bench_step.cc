@@ -307,7 +307,7 @@ void PrintStep(const StepFlags& flags, const StepReport& report) {
 
 absl::Status RunBenchStep(const StepFlags& flags) {
   RETURN_IF_ERROR(CheckBackend(flags.backend));
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", flags.roofline, /*is_drawing=*/true}},
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--roofline", flags.roofline, FileKind::kDrawing}},
                                     {{"--model", IfFile(flags.network.model)},
                                      {"--plan", IfFile(flags.plan.name)},
                                      {"--machine", IfFile(flags.profile.machine)},

@@ -64,10 +64,11 @@ absl::StatusOr<std::string> OpenOutput(const CalibrateFlags& flags) {
       return absl::Status(made.code(), absl::StrCat(made.message(), "; --out=FILE writes the profile elsewhere"));
     }
   }
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", path}}, {{"--config", flags.config},
-                                                        {"--model", IfFile(flags.model)},
-                                                        {"--transfers", flags.transfers},
-                                                        {"--data", IfFile(flags.input.data.source)}}));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", path, flags.out.empty() ? FileKind::kAny : FileKind::kProfile}},
+                                    {{"--config", flags.config},
+                                     {"--model", IfFile(flags.model)},
+                                     {"--transfers", flags.transfers},
+                                     {"--data", IfFile(flags.input.data.source)}}));
   return path;
 }
 

@@ -136,7 +136,7 @@ void Print(const CommandFlags& flags, const std::vector<Found>& all) {
 // The weights of a checkpoint.
 absl::Status Export(const CommandFlags& flags, const Found& found) {
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out}}));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out, FileKind::kWeights}}));
   ReadProgress progress(found.bytes());
   ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
                    engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));

@@ -216,7 +216,7 @@ absl::Status WriteCsv(const std::string& path, const InputReport& report) {
 }
 
 absl::Status RunIoBench(const IoBenchFlags& flags) {
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--csv", flags.csv}}, {{"--config", flags.config}}));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--csv", flags.csv, FileKind::kTable}}, {{"--config", flags.config}}));
   ASSIGN_OR_RETURN(const Samples set, OpenInput(flags));
   InputReport report{.format = FormatOf(flags.data.source)};
   ASSIGN_OR_RETURN(report.first_read, ReadBefore(*set));

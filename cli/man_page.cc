@@ -18,6 +18,7 @@
 #include "cli/build_facts.h"
 #include "cli/command_line/definitions.h"
 #include "cli/commands.h"
+#include "cli/session/named_files.h"
 #include "engine/io/file.h"
 
 namespace colonnade::cli {
@@ -220,10 +221,13 @@ absl::Status RunMan(const ManFlags& flags, const CLI::App& app) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(engine::MakeFolders(flags.folder));
-  for (const auto& [command, text] : pages) {
-    const std::string name = command.empty() ? app.get_name() : absl::StrCat(app.get_name(), "-", command);
-    RETURN_IF_ERROR(engine::ReplaceFile(absl::StrCat(flags.folder, "/", name, ".1"), text));
-  }
+  const auto path_of = [&](const std::string& command) {
+    return absl::StrCat(flags.folder, "/", app.get_name(), command.empty() ? "" : "-", command, ".1");
+  };
+  std::vector<NamedFile> written;
+  for (const auto& page : pages) written.push_back({"--out", path_of(page.first), FileKind::kManPage});
+  RETURN_IF_ERROR(CheckWrittenFiles(written));
+  for (const auto& page : pages) RETURN_IF_ERROR(engine::ReplaceFile(path_of(page.first), page.second));
   return absl::OkStatus();
 }
 

@@ -326,13 +326,14 @@ absl::Status RunTable(const TableFlags& flags) {
   RETURN_IF_ERROR(CheckBackend(flags.backend));
   const std::vector<NamedFile> read = {{"--config", flags.config}, {"--rows", flags.rows}};
   const PlotFiles plots = PlotFilesOf(flags);
-  const std::vector<NamedFile> written = {
-      {"--out", flags.out}, {"--plots", plots.speedup, true}, {"--plots", plots.error_against_time, true}};
+  const std::vector<NamedFile> written = {{"--out", flags.out, FileKind::kProfile},
+                                          {"--plots", plots.speedup, FileKind::kDrawing},
+                                          {"--plots", plots.error_against_time, FileKind::kDrawing}};
   RETURN_IF_ERROR(CheckWrittenFiles(written, read));  // a profile may be fitted in place
   std::vector<NamedFile> others = read;
   others.insert(others.end(), written.begin(), written.end());
   others.push_back({"--machine", IfFile(flags.profile.machine)});
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--report", flags.report}}, others));
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--report", flags.report, FileKind::kPage}}, others));
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
   RETURN_IF_ERROR(WriteTableReport(flags, table));

@@ -88,11 +88,11 @@ absl::Status CheckTrainOutputs(const TrainFlags& flags) {
   const auto in_checkpoints = [&](const char* name) {
     return flags.checkpoint.folder.empty() ? std::string() : absl::StrCat(flags.checkpoint.folder, "/", name);
   };
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save},
-                                     {"--save-ema", flags.save_ema},
-                                     {"--trace", flags.trace},
-                                     {"--curves", flags.record.curves, /*is_drawing=*/true},
-                                     {"--report", flags.report},
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--save", flags.save, FileKind::kWeights},
+                                     {"--save-ema", flags.save_ema, FileKind::kWeights},
+                                     {"--trace", flags.trace, FileKind::kTimeline},
+                                     {"--curves", flags.record.curves, FileKind::kDrawing},
+                                     {"--report", flags.report, FileKind::kPage},
                                      {flags.record.log.empty() ? "--log (for --curves)" : "--log", LogPathOf(flags.record)}},
                                     {{"--checkpoint", flags.checkpoint.folder},
                                      {"--tensorboard", flags.record.tensorboard},
@@ -103,7 +103,7 @@ absl::Status CheckTrainOutputs(const TrainFlags& flags) {
                                      {"--model", IfFile(flags.network.model)},
                                      {"--plan", IfFile(flags.plan.name)},
                                      {"--machine", IfFile(flags.profile.machine)}}));
-  RETURN_IF_ERROR(CheckLog(LogPathOf(flags.record)));
+  RETURN_IF_ERROR(CheckLog(flags));
   return CheckEventFolder(flags.record);
 }
 

@@ -118,6 +118,10 @@ std::string DrawsText(int draws) {
   return absl::StrFormat("%d draw%s (too few for an interval of 90 %%)", draws, draws == 1 ? "" : "s");
 }
 
+FileKind KindOfDrawing(const std::string& path) {
+  return absl::EndsWith(path, ".txt") ? FileKind::kTextDrawing : FileKind::kDrawing;
+}
+
 }  // namespace
 
 void AddPredictionFlags(CLI::App& app, PredictionFlags& flags) {
@@ -254,12 +258,13 @@ void PrintDevices(const Prediction& p) {
 absl::Status CheckOutputs(const PredictionFlags& flags) {
   const std::vector<NamedFile> read = {
       {"--config", flags.config}, {"--model", IfFile(flags.network.model)}, {"--machine", IfFile(flags.profile.machine)}};
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan}}, read));  // a plan may be written over what it was
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--save-plan", flags.save_plan, FileKind::kPlan}},
+                                    read));  // a plan may be written over what it was
   std::vector<NamedFile> others = read;
   others.insert(others.end(), {{"--save-plan", flags.save_plan}, {"--plan", IfFile(flags.plan.name)}});
-  RETURN_IF_ERROR(CheckWrittenFiles({{"--trace", flags.trace},
-                                     {"--drawing", flags.drawing, !absl::EndsWith(flags.drawing, ".txt")},
-                                     {"--report", flags.report}},
+  RETURN_IF_ERROR(CheckWrittenFiles({{"--trace", flags.trace, FileKind::kTimeline},
+                                     {"--drawing", flags.drawing, KindOfDrawing(flags.drawing)},
+                                     {"--report", flags.report, FileKind::kPage}},
                                     others));
   if (flags.drawing.empty()) return absl::OkStatus();
   const absl::Status drawing = tools::CheckCanDraw(flags.drawing);

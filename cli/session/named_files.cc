@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "engine/checkpoint.h"
@@ -68,15 +68,45 @@ absl::Status CheckNotProtected(const NamedFile& file) {
       "%s: cannot write %s, which is write-protected; name another file, or chmod u+w it", file.flag, file.path));
 }
 
-absl::Status CheckReplacesADrawing(const NamedFile& file) {
+// The first bytes of a file; none where it is no regular file, or is empty.
+std::string FirstBytesOf(const std::string& path) {
   std::error_code error;
-  if (!file.is_drawing || fs::file_size(file.path, error) == 0 || error) return absl::OkStatus();
-  std::ifstream there(file.path);
-  std::string begin(5, '\0');
-  there.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  if (absl::StartsWith(begin, "<svg") || absl::StartsWith(begin, "<?xml")) return absl::OkStatus();
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return "";
+  std::string bytes(kBytesOfKind, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), kBytesOfKind);
+  bytes.resize(std::max<size_t>(static_cast<size_t>(file.gcount()), 1));  // what cannot be read is of no kind
+  return bytes;
+}
+
+absl::Status CheckReplacesItsKind(const NamedFile& file) {
+  const std::string bytes = FirstBytesOf(file.path);
+  if (bytes.empty() || BeginsAs(file.kind, bytes)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: expected a new file or %s, found %s, which is something else; name another file", file.flag,
+                      NameOf(file.kind), file.path));
+}
+
+absl::Status CheckIsAName(const NamedFile& file) {
+  if (file.path != "-") return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: expected a new file or an SVG, found %s, which is something else; name another file", file.flag, file.path));
+      "%s: expected the name of a file, found -, and nothing is written to the standard output in its place; name a file",
+      file.flag));
+}
+
+absl::Status CheckPlacesDiffer(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others) {
+  std::map<std::string, std::string> flags;  // by place
+  for (const NamedFile& other : others) {
+    if (!other.path.empty()) flags.emplace(PlaceOf(other.path), other.flag);
+  }
+  for (const NamedFile& file : written) {
+    if (file.path.empty()) continue;
+    const auto [known, is_new] = flags.emplace(PlaceOf(file.path), file.flag);
+    if (is_new) continue;
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected a file of its own, found %s, which is that of %s",
+                                                         file.flag, file.path, known->second));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -87,21 +117,14 @@ std::string IfFile(const std::string& name) {
 }
 
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others) {
-  std::map<std::string, std::string> flags;  // by place
-  for (const NamedFile& other : others) {
-    if (!other.path.empty()) flags.emplace(PlaceOf(other.path), other.flag);
-  }
+  RETURN_IF_ERROR(CheckPlacesDiffer(written, others));
   for (const NamedFile& file : written) {
     if (file.path.empty()) continue;
-    const auto [known, is_new] = flags.emplace(PlaceOf(file.path), file.flag);
-    if (!is_new) {
-      return absl::FailedPreconditionError(absl::StrFormat("%s: expected a file of its own, found %s, which is that of %s",
-                                                           file.flag, file.path, known->second));
-    }
+    RETURN_IF_ERROR(CheckIsAName(file));
     RETURN_IF_ERROR(CheckNoPartOfACheckpoint(file));
     RETURN_IF_ERROR(CheckNotTheOutput(file));
     RETURN_IF_ERROR(CheckNotProtected(file));
-    RETURN_IF_ERROR(CheckReplacesADrawing(file));
+    RETURN_IF_ERROR(CheckReplacesItsKind(file));
     RETURN_IF_ERROR(engine::CheckWritable(file.path));
   }
   return absl::OkStatus();

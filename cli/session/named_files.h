@@ -7,21 +7,22 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/session/file_kinds.h"
 
 namespace colonnade::cli {
 
 struct NamedFile {
-  std::string flag;         // "--save"
-  std::string path;         // empty: the flag is not given
-  bool is_drawing = false;  // an SVG is written there
+  std::string flag;                // "--save"
+  std::string path;                // empty: the flag is not given
+  FileKind kind = FileKind::kAny;  // what is written there, and may replace such a file alone
 };
 
 // Returns `name`, if it is that of a file; "" where it is one of the zoo's, of a plan or of a profile.
 std::string IfFile(const std::string& name);
 
 // Returns FailedPrecondition where a file of `written` is, by any path, also another of them or one of `others` (files that
-// are read, and folders), would be part of a checkpoint, or is where the standard output goes; DataLoss where it cannot be
-// written, or is write-protected. A drawing replaces drawings alone.
+// are read, and folders), would be part of a checkpoint, is where the standard output goes, or is there and not empty and of
+// another kind; DataLoss where it cannot be written, or is write-protected.
 absl::Status CheckWrittenFiles(const std::vector<NamedFile>& written, const std::vector<NamedFile>& others = {});
 
 // Returns DataLoss where the disk has not room for a file of so many bytes, beside the one that is there.

@@ -76,6 +76,8 @@ bool IsTornHead(absl::string_view contents) {
   return !absl::StrContains(contents, '\n') && contents.substr(0, common) == absl::string_view(beginning).substr(0, common);
 }
 
+bool HasSteps(absl::string_view log) { return absl::StrContains(log, "\n{\"step\":"); }
+
 // The first bytes of a file, if it is one that can be read.
 std::string BeginningOf(const std::string& path) {
   std::error_code error;
@@ -126,9 +128,16 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
   return static_cast<int64_t>(contents.rfind('\n') + 1);  // npos + 1 is 0
 }
 
-absl::Status CheckLog(const std::string& path) {
-  const std::string beginning = BeginningOf(path);
-  return IsTornHead(beginning) ? absl::OkStatus() : CheckHead(path, beginning);
+absl::Status CheckLog(const TrainFlags& flags) {
+  const std::string path = LogPathOf(flags.record), beginning = BeginningOf(path);
+  if (IsTornHead(beginning)) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckHead(path, beginning));
+  const bool begins_anew = !flags.record.log.empty() && !flags.checkpoint.resume.has_value();
+  if (!begins_anew || !HasSteps(beginning)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "--log: expected a new file, or --resume to go on with the run of this log, found %s, which has the steps of a run; "
+      "name another file, or remove this one",
+      path));
 }
 
 std::string LogPathOf(const RecordFlags& flags) {

@@ -66,8 +66,9 @@ std::string LogLine(const nlohmann::ordered_json& object);
 // Returns the bytes of a log's whole lines. InvalidArgument where `contents` begins neither as a log does nor is a torn
 // beginning of one, of which 0 bytes stand.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
-// Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log.
-absl::Status CheckLog(const std::string& path);
+// Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log;
+// FailedPrecondition where a run that does not go on would write over the steps of --log.
+absl::Status CheckLog(const TrainFlags& flags);
 
 // What is read of one at most.
 inline constexpr int64_t kLargestLog = int64_t{1} << 36;

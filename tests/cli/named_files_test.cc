@@ -3,6 +3,7 @@
 #include "cli/session/named_files.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -110,20 +111,107 @@ TEST_F(NamedFiles, OfCalibrateAndBenchStepAreNotWrittenOverWhatTheyRead) {
   EXPECT_EQ(*engine::ReadFile(mine), network);
 }
 
-TEST_F(NamedFiles, ADrawingReplacesDrawingsAlone) {
-  const auto error = [this] {
-    return std::string(CheckWrittenFiles({{.flag = "--curves", .path = In("c"), .is_drawing = true}}).message());
-  };
-  EXPECT_EQ(error(), "");
-  for (const char* drawing : {"", "<svg xmlns='…'></svg>", "<?xml version='1.0'?><svg/>"}) {
-    Write("c", drawing);
-    EXPECT_EQ(error(), "") << drawing;
+// One beginning of each kind.
+const std::map<FileKind, std::string> kBeginnings = {
+    {FileKind::kDrawing, "<svg xmlns='…'></svg>"},
+    {FileKind::kTextDrawing, "lenet under single, batch 64, 1 devices\n"},
+    {FileKind::kPage, "<!DOCTYPE html>\n<html>"},
+    {FileKind::kTimeline, "{\"traceEvents\":[]}"},
+    {FileKind::kWeights, std::string("\x12\0\0\0\0\0\0\0{\"__metadata__\":{}}", 26)},
+    {FileKind::kPlan, "{\n  \"colonnade_plan\": 1}"},
+    {FileKind::kProfile, "{\n \"colonnade_machine\": 1}"},
+    {FileKind::kTable, "format,threads\n"},
+    {FileKind::kManPage, ".TH \"COLONNADE\" 1"},
+};
+
+TEST_F(NamedFiles, EachKindReplacesItsOwnAlone) {
+  for (const auto& [kind, name] : kBeginnings) {
+    const NamedFile file{.flag = "--a", .path = In("c"), .kind = kind};
+    std::filesystem::remove(In("c"));
+    EXPECT_TRUE(CheckWrittenFiles({file}).ok()) << NameOf(kind);
+    Write("c", "");
+    EXPECT_TRUE(CheckWrittenFiles({file}).ok()) << NameOf(kind);
+    for (const auto& [other, beginning] : kBeginnings) {
+      Write("c", beginning);
+      EXPECT_EQ(CheckWrittenFiles({file}).ok(), other == kind) << NameOf(kind) << " over " << NameOf(other);
+    }
+    for (const char* photo : {"\xff\xd8\xff\xe0", "{}", "x", "{\"flags\": {}, \"colonnade_plan\": 1}"}) {
+      Write("c", photo);
+      EXPECT_THAT(std::string(CheckWrittenFiles({file}).message()),
+                  HasSubstr(absl::StrCat("--a: expected a new file or ", NameOf(kind), ", found ", In("c"))));
+      EXPECT_TRUE(CheckWrittenFiles({{"--any", In("c")}}).ok());
+    }
   }
-  Write("c", "{\"weights\": 1}");
-  EXPECT_THAT(error(), HasSubstr("--curves: expected a new file or an SVG, found "));
-  EXPECT_TRUE(CheckWrittenFiles({{"--save", In("c")}}).ok());
-  ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --curves=", In("c")), 2, {"--curves"});
-  ExpectError(absl::StrCat("plan --model=lenet --machine=titan-2013 --drawing=", In("c")), 2, {"--drawing"});
+  EXPECT_TRUE(BeginsAs(FileKind::kDrawing, "<?xml version='1.0'?><svg/>"));
+}
+
+TEST_F(NamedFiles, TwoFlagsOfOneFileAreToldBeforeWhatItHolds) {
+  Write("c", "mine");
+  EXPECT_THAT(std::string(CheckWrittenFiles({{"--a", In("c"), FileKind::kPage}, {"--b", In("c")}}).message()),
+              HasSubstr("--b: expected a file of its own"));
+}
+
+TEST_F(NamedFiles, ADashIsNone) {
+  for (const char* flag : {"--log", "--report", "--save", "--trace", "--curves"}) {
+    ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 ", flag, "=-"), 2,
+                {absl::StrCat(flag, ": expected the name of a file, found -")});
+  }
+  EXPECT_TRUE(CheckWrittenFiles({{"--log", In("-")}}).ok());
+}
+
+// Every flag that writes a file, before and after it has written one.
+class WritingFlags : public NamedFiles {
+ protected:
+  void ExpectToReplaceItsKind(const std::string& command, const std::string& flag, const std::string& file) const {
+    const std::string all = absl::StrCat(command, " ", flag, "=", In(file));
+    Write(file, "mine");
+    ExpectError(all, 2, {absl::StrCat(flag, ": expected a new file or "), "which is something else; name another file"});
+    EXPECT_EQ(*engine::ReadFile(In(file)), "mine") << all;
+    std::filesystem::remove(In(file));
+    for (const char* time : {"first", "second"}) {
+      const Result r = Run(all);
+      EXPECT_EQ(r.code, 0) << all << ", the " << time << " time\n" << r.err;
+    }
+  }
+};
+
+TEST_F(WritingFlags, OfTrainReplaceTheirKind) {
+  const std::string train = "train --model=two_column --data=digits --width=0.25 --steps=1 --ema=0.9";
+  for (const char* flag : {"--save", "--save-ema", "--trace", "--curves", "--report"}) {
+    ExpectToReplaceItsKind(train, flag, "f");
+  }
+}
+
+TEST_F(WritingFlags, OfPlanAndSimulateReplaceTheirKind) {
+  const std::string plan = "plan --model=lenet --machine=titan-2013 --devices=2 --draws=0";
+  for (const char* flag : {"--save-plan", "--trace", "--report"}) ExpectToReplaceItsKind(plan, flag, "f");
+  ExpectToReplaceItsKind(plan, "--drawing", "d.svg");
+  ExpectToReplaceItsKind(plan, "--drawing", "d.txt");
+  for (const char* flag : {"--trace", "--report"}) {
+    ExpectToReplaceItsKind("simulate --model=lenet --machine=titan-2013 --devices=2 --draws=0", flag, "s");
+  }
+}
+
+TEST_F(WritingFlags, OfOtherSubCommandsReplaceTheirKind) {
+  ExpectToReplaceItsKind("bench step --model=two_column --steps=2", "--roofline", "f.svg");
+  ExpectToReplaceItsKind("io-bench --data=digits --epochs=1", "--csv", "f.csv");
+  const std::string run = In("run");
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --data=digits --width=0.25 --steps=1 --checkpoint=", run)).code, 0);
+  ExpectToReplaceItsKind(absl::StrCat("checkpoint export ", run), "--out", "w");
+  ExpectToReplaceItsKind("table --draws=0", "--report", "t.html");
+  Write("p", "mine");
+  ExpectError(absl::StrCat("calibrate --out=", In("p")), 2, {"--out: expected a new file or a machine profile"});
+  ExpectError(absl::StrCat("table --out=", In("p")), 2, {"--out: expected a new file or a machine profile"});
+  Write("p-speedup.svg", "mine");
+  ExpectError(absl::StrCat("table --plots=", In("p")), 2, {"--plots: expected a new file or an SVG"});
+}
+
+TEST_F(WritingFlags, OfManReplacePagesAlone) {
+  const std::string man = absl::StrCat("man --out=", In("man1"));
+  ASSERT_EQ(Run(man).code, 0);
+  EXPECT_EQ(Run(man).code, 0);
+  Write("man1/colonnade-eval.1", "mine");
+  ExpectError(man, 2, {"--out: expected a new file or a manual page", "colonnade-eval.1"});
 }
 
 TEST_F(NamedFiles, RoomIsLookedForBeforeTheFirstStep) {

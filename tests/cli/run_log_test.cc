@@ -126,11 +126,29 @@ TEST_F(Records, OfARunThatGoesOnFollowThoseBefore) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(In("tb")), {}), 2);
 }
 
-TEST_F(Records, OfARunThatBeginsAnewAreNew) {
+TEST_F(Records, OfARunThatBeginsAnewAreNoneOfAnother) {
   const std::string all = absl::StrCat(kTrainSmall, "--log=", In("l.jsonl"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
+  const std::string log = *engine::ReadFile(In("l.jsonl"));
+  ExpectError(absl::StrCat(all, 1), 2,
+              {"--log: expected a new file, or --resume to go on with the run of this log", "which has the steps of a run"});
+  EXPECT_EQ(*engine::ReadFile(In("l.jsonl")), log);
+  Write("l.jsonl", log.substr(0, log.find('\n') + 1));  // of a run that did no step
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
   EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u);
+}
+
+// A run that is started again and again goes on with its log, be there a checkpoint yet or not.
+TEST_F(Records, OfARunThatMayGoOnAreReplacedWhereNoCheckpointIsThere) {
+  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=3 --log=", In("l.jsonl"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --resume --checkpoint=", In("run"), " --log=", In("l.jsonl"))).code, 0);
+  EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u);
+}
+
+TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
+  const std::string all = absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("c.svg"));
+  ASSERT_EQ(Run(all).code, 0);
+  EXPECT_EQ(Run(all).code, 0);
 }
 
 TEST_F(Records, GoOnInNoOtherFile) {
