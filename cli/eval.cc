@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@ struct Test {
   Samples samples;
   Session session;
   std::unique_ptr<data::Pipeline> stream;
+  int64_t classes = 0;  // that labels reach, of the training set too if that is read
 };
 
 // Mean and deviation are those of the training set, as in training; so are the classes.
@@ -39,7 +42,9 @@ absl::StatusOr<Test> OpenTest(const SessionFlags& flags) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
+  if (train_samples != nullptr) test.classes = data::LabelledClasses(*train_samples);
   ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get()));
+  test.classes = std::max(test.classes, data::LabelledClasses(*test.samples));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, test.session, train_samples));
   ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, data::SplitOf::kTest, moments));
@@ -63,7 +68,7 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
 
 // What is no error but may not be what was meant.
 void SayNotesOn(const Test& test, const SessionFlags& flags) {
-  NoteFewerClasses(flags.network, test.session.graph, test.samples->classes(), /*advises=*/false);
+  NoteFewerClasses(flags.network, test.session.graph, test.classes, /*advises=*/false);
   if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",

@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/session/network.h"
 #include "cli/session/session.h"
 #include "cli/session/trained_weights.h"
 #include "data/class_names.h"
@@ -72,6 +73,16 @@ absl::StatusOr<Samples> OpenNamedClasses(const SessionFlags& flags) {
   return absl::IsNotFound(train.status()) && !MeasuresPixels(flags.data) ? OpenSamples(flags, data::SplitOf::kTest) : train;
 }
 
+constexpr char kNoteOnMomentsOfNoise[] =
+    "note: synthetic images are noise, whose mean and deviation are not those of these images; --data=PATH names the "
+    "training set";
+
+// What is no error but may not be what was meant.
+void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const layers::LayerGraph& graph) {
+  NoteFewerClasses(flags.network, graph, data::LabelledClasses(named), /*advises=*/false);
+  if (flags.data.source == kSyntheticData) Say(kNoteOnMomentsOfNoise);
+}
+
 // `question` must stay where it is, since the stream adds to what is unanswered.
 absl::Status Open(PredictFlags& flags, Question& question) {
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
@@ -80,7 +91,10 @@ absl::Status Open(PredictFlags& flags, Question& question) {
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, question.session, named));
   std::vector<std::string> known;
-  if (named != nullptr) known = named->class_names();
+  if (named != nullptr) {
+    SayNotesOn(*named, flags, question.session.graph);
+    known = named->class_names();
+  }
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
   question.images = data::UnlabelledImages(std::move(files), std::move(names));

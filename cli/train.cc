@@ -333,6 +333,7 @@ class Training {
       Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %d steps, whose rate stays below --lr", warm_up,
                           course_.steps));
     }
+    if (const std::string growth = GrowthNote(course_.learning_rate); !growth.empty()) Say(growth);
     const bool is_noise = flags_.data.source == kSyntheticData;
     if (is_noise) Say(kNoteOnNoise);
     const bool trains = course_.start.step < course_.steps;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kModelGroup[] = "Model", kDataGroup[] = "Data", kMachineGroup[] = "Machine";
 constexpr double kNoLimit = 3e38;  // of what kernels compute with in f32
-constexpr double kLargestMoment = 1e6, kLeastDeviation = 1e-40;
+constexpr double kLargestDeviation = 1e6, kLeastDeviation = 1e-40;
 
 CLI::Validator BatchNormRule() {
   auto check = [](std::string& text) -> std::string {
@@ -50,6 +50,22 @@ CLI::Validator Number(double least, double most) {
     return absl::StrFormat("expected a number %s%s, found \"%s\"", range, beyond, text);
   };
   return {check, range};
+}
+
+// Means of pixels of 0..255, as some programs have them, would make all images alike.
+CLI::Validator MeanRule() {
+  auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
+      return absl::StrFormat("expected a number from -1 to 1, found \"%s\"", text);
+    }
+    if (std::abs(value) <= 1) return "";
+    return absl::StrFormat(
+        "expected a number from -1 to 1, since pixels are scaled to 0..1, found \"%s\"; divide what is of "
+        "0..255 by 255, --std too",
+        text);
+  };
+  return {check, "from -1 to 1"};
 }
 
 CLI::Option* AddSwitch(CLI::App& app, const std::string& name, std::string& value, const std::string& help) {
@@ -226,11 +242,11 @@ void AddDataFlags(CLI::App& app, DataFlags& flags) {
       ->group(group);
   app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")
       ->delimiter(',')
-      ->check(Number(-kLargestMoment, kLargestMoment))
+      ->check(MeanRule())
       ->group(group);
   app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
       ->delimiter(',')
-      ->check(Number(kLeastDeviation, kLargestMoment))
+      ->check(Number(kLeastDeviation, kLargestDeviation))
       ->group(group);
 }
 

@@ -42,6 +42,13 @@ absl::Status CheckWarmUp(const LearningRatePolicy& policy) {
   return absl::OkStatus();
 }
 
+std::string GrowthNote(const LearningRatePolicy& policy) {
+  const bool has_factor = policy.shape == Shape::kStep || policy.shape == Shape::kMultiStep;
+  if (!has_factor || policy.factor <= 1) return "";
+  return absl::StrCat("note: the factor ", Digits(policy.factor),
+                      " of --lr-policy makes the learning rate grow; a factor below 1 makes it fall");
+}
+
 std::string Digits(double value) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr};

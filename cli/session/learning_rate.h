@@ -16,6 +16,9 @@ absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const SessionFlags& fl
 // Returns FailedPrecondition where --warm-up does not fit the run.
 absl::Status CheckWarmUp(const engine::LearningRatePolicy& policy);
 
+// Returns a note where each step of --lr-policy makes the rate larger; else "".
+std::string GrowthNote(const engine::LearningRatePolicy& policy);
+
 // Returns the shortest digits that are read as the same number.
 std::string Digits(double value);
 

@@ -130,6 +130,18 @@ TEST_F(Command, WhatMayNotBeMeantIsNoted) {
   EXPECT_THAT(Run(plan + "20").out, HasSubstr("90 % of 20 draws"));
 }
 
+TEST_F(Command, AMeanOf0To255IsRefused) {
+  for (const char* mean : {"123.7", "1.5", "-1.01"}) {
+    ExpectError(
+        absl::StrCat(kTrain, "--steps=1 --mean=", mean), 2,
+        {"--mean: expected a number from -1 to 1, since pixels are scaled to 0..1", "divide what is of 0..255 by 255"});
+  }
+  for (const char* mean : {"1", "-1", "0.485"}) {
+    EXPECT_EQ(Run(absl::StrCat(kTrain, "--steps=1 --mean=", mean)).code, 0) << mean;
+  }
+  ExpectError(absl::StrCat(kTrain, "--steps=1 --mean=inf"), 2, {"--mean: expected a number from -1 to 1, found"});
+}
+
 TEST_F(Command, HelpEndsWithTwoExamples) {
   for (const std::string& sub : AllCommands()) {
     const Result r = Run(absl::StrCat(sub, " --help"));

@@ -136,6 +136,15 @@ TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
   EXPECT_THAT(Run(Train("--lr-policy=step:4,0.1 --warm-up=8")).err, Not(HasSubstr("note: --warm-up")));
 }
 
+TEST_F(LearningRateFlags, AFactorAboveOneIsNoted) {
+  constexpr char kNote[] = "note: the factor 10 of --lr-policy makes the learning rate grow";
+  EXPECT_THAT(Run(Train("--lr=1e-4 --lr-policy=multistep:4,6,10")).err, HasSubstr(kNote));
+  EXPECT_THAT(Run(Train("--lr=1e-4 --lr-policy=step:4,10")).err, HasSubstr(kNote));
+  for (const char* falls : {"multistep:4,6,0.1", "step:4,1", "poly:2", "cosine"}) {
+    EXPECT_THAT(Run(Train(absl::StrCat("--lr-policy=", falls))).err, Not(HasSubstr("learning rate grow"))) << falls;
+  }
+}
+
 // A run that is cut in two has the rates of the whole: the policy is over all steps.
 TEST_F(LearningRateFlags, ARunThatIsCutInTwoHasTheRatesOfTheWhole) {
   const auto losses = [](const Result& r) { return nlohmann::json::parse(r.out)["losses"]; };

@@ -198,6 +198,22 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   ExpectError(OnDigits(""), 2, {"IMAGE"});
 }
 
+TEST_F(Predict, ClassesThatNoLabelReachesAndNoiseAreNoted) {
+  const std::string net = "--model=two_column --width=0.25 --classes=12 ";
+  ASSERT_EQ(Run(absl::StrCat("train ", net, "--data=digits --steps=1 --save=", In("w"))).code, 0);
+  WriteDigits("digits");
+  const std::string init = absl::StrCat("--init=", In("w"), " "), image = In("digits/0000.png");
+  constexpr char kNote[] = "note: the network has 12 classes, the data set 10\n";
+  EXPECT_THAT(Run(absl::StrCat("predict ", net, init, "--data=digits ", image)).err, HasSubstr(kNote));
+  EXPECT_THAT(Run(absl::StrCat("eval ", net, init, "--data=digits")).err, HasSubstr(kNote));
+  const Result noise = Run(absl::StrCat("predict ", net, init, "--data=synthetic ", image));
+  EXPECT_EQ(noise.code, 0) << noise.err;
+  EXPECT_THAT(noise.err,
+              HasSubstr("note: synthetic images are noise, whose mean and deviation are not those of these images"));
+  TrainOnDigits();
+  EXPECT_THAT(Run(OnDigits(image)).err, ::testing::Not(HasSubstr("note: ")));
+}
+
 TEST_F(Predict, AnImageWhoseNameBeginsWithADashStandsBehindTwo) {
   TrainOnDigits();
   WriteDigits("digits");
