@@ -133,13 +133,31 @@ void Print(const CommandFlags& flags, const std::vector<Found>& all) {
     PrintLine(absl::StrFormat("  %s %s", PadRight(field, 20), value));
 }
 
-// The weights of a checkpoint.
-absl::Status Export(const CommandFlags& flags, const Found& found) {
+// The newest good one of those before the last; "" where there is none.
+std::string NewestGoodBefore(const std::vector<Found>& all) {
+  for (size_t i = all.size() - 1; i-- > 0;) {
+    if (all[i].status.ok() && engine::VerifyCheckpoint(all[i].path).ok()) return all[i].path;
+  }
+  return "";
+}
+
+absl::StatusOr<engine::VerifiedCheckpoint> OpenNewest(const std::vector<Found>& all) {
+  ReadProgress progress(all.back().bytes());
+  absl::StatusOr<engine::VerifiedCheckpoint> checkpoint =
+      engine::VerifiedCheckpoint::Open(all.back().path, progress.on_read());
+  if (checkpoint.ok()) return checkpoint;
+  const std::string good = NewestGoodBefore(all);
+  if (good.empty()) return checkpoint;
+  return absl::Status(checkpoint.status().code(),
+                      absl::StrCat(checkpoint.status().message(), "; the newest good one is ", good));
+}
+
+// The weights of the newest checkpoint.
+absl::Status Export(const CommandFlags& flags, const std::vector<Found>& all) {
+  const Found& found = all.back();
   if (flags.out.empty()) return absl::FailedPreconditionError("--out: expected where to write the weights, found nothing");
   RETURN_IF_ERROR(CheckWrittenFiles({{"--out", flags.out, FileKind::kWeights}}));
-  ReadProgress progress(found.bytes());
-  ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint,
-                   engine::VerifiedCheckpoint::Open(found.path, progress.on_read()));
+  ASSIGN_OR_RETURN(const engine::VerifiedCheckpoint checkpoint, OpenNewest(all));
   std::vector<engine::TensorView> weights = checkpoint.tensors(engine::StateKind::kValue);
   if (flags.averages) {
     const std::vector<engine::TensorView> averages = checkpoint.tensors(engine::StateKind::kAverage);
@@ -168,7 +186,7 @@ absl::Status RunCheckpoint(const CommandFlags& flags) {
                                                          flags.averages ? "--averages" : "--out", flags.action));
   }
   ASSIGN_OR_RETURN(std::vector<Found> found, Find(flags));
-  if (flags.action == "export") return Export(flags, found.back());
+  if (flags.action == "export") return Export(flags, found);
   if (flags.action == "verify") Verify(found);
   if (flags.json) {
     Json all = Json::array();

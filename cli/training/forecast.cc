@@ -65,6 +65,11 @@ absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& 
   RETURN_IF_ERROR(CheckProfile(flags, session, backend));
   ASSIGN_OR_RETURN(engine::Machine machine,
                    tools::OpenMachine(flags.profile.machine, /*notes=*/nullptr, KernelsOf(flags.backend)));
+  const bool is_of_cpu = machine.cores.value > 0;
+  if (is_of_cpu != (backend == "cpu")) {
+    return None(absl::StrFormat("machine %s is of %s, this run is on %s", machine.Title(),
+                                is_of_cpu ? "CPU devices" : "GPUs", is_of_cpu ? "GPUs" : "CPU devices"));
+  }
   if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags.backend)); !warning.empty())
     return None(warning);
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());

@@ -87,6 +87,26 @@ TEST_F(Checkpointed, ADamagedOneIsNamedAndTheOneBeforeTaken) {
   ExpectAllGood();
 }
 
+TEST_F(Checkpointed, ExportOfADamagedOneNamesTheNewestGoodOne) {
+  TrainSteps(3);
+  const std::string out = absl::StrCat(" --out=", In("w"));
+  const auto damage = [&](int64_t step) {
+    const std::string file = At(step) + "/weights.safetensors";
+    ASSERT_TRUE(engine::ReplaceFile(file, absl::StrCat(*engine::ReadFile(file), "x")).ok());
+  };
+  damage(3);
+  ExpectError(absl::StrCat("checkpoint export ", Run1(), out), 65,
+              {"the checkpoint is damaged; the newest good one is ", At(2)});
+  damage(2);
+  ExpectError(absl::StrCat("checkpoint export ", Run1(), out), 65, {"the newest good one is ", At(1)});
+  EXPECT_FALSE(std::filesystem::exists(In("w")));
+  EXPECT_EQ(Run(absl::StrCat("checkpoint export ", At(1), out)).code, 0);
+  damage(1);
+  const Result none = Run(absl::StrCat("checkpoint export ", Run1(), out));
+  EXPECT_EQ(none.code, 65);
+  EXPECT_THAT(none.err, ::testing::Not(HasSubstr("newest good")));
+}
+
 TEST_F(Checkpointed, OneOfWhichReadingHasEndedTwoProcessesIsSetAside) {
   TrainSteps(3);
   const auto mark = [&](int64_t step, const char* deaths) {

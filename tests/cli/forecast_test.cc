@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::Gt;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Json = nlohmann::json;
 
@@ -36,6 +37,22 @@ TEST(MakeForecast, HasTheComputeOfEachDevice) {
   EXPECT_GT(forecast->step, absl::ZeroDuration());
   EXPECT_THAT(forecast->compute_sec, SizeIs(2));
   EXPECT_THAT(forecast->compute_sec, Each(Gt(0)));
+}
+
+// Times of GPUs beside steps of the CPU would be nonsense, and the other way round.
+TEST(MakeForecast, IsOfTheKindOfDevicesThatTrain) {
+  SessionFlags flags;
+  flags.network.model = "two_column";
+  const absl::StatusOr<Session> session = OpenSession(flags, nullptr);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto error = [&](const char* machine, const char* backend) {
+    flags.profile.machine = absl::StrCat(kSourceDir, "/bench/machines/", machine, ".json");
+    return std::string(MakeForecast(flags, *session, backend).status().message());
+  };
+  EXPECT_THAT(error("dgx1-v100", "cpu"), HasSubstr("is of GPUs, this run is on CPU devices"));
+  EXPECT_THAT(error("cpu-2core", "cuda"), HasSubstr("is of CPU devices, this run is on GPUs"));
+  EXPECT_EQ(error("dgx1-v100", "cuda"), "");
+  EXPECT_EQ(error("cpu-2core", "cpu"), "");
 }
 
 // What the user asked of plans holds for those that are searched while the run goes on.
