@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -58,6 +59,13 @@ int TerminalWidth() {
   if (::isatty(STDERR_FILENO) == 0) return 0;
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kWidthUnknown;
+}
+
+bool RedrawsLines() {
+  const char *const terminal = std::getenv("TERM"), *const no_color = std::getenv("NO_COLOR");
+  const bool is_plain =
+      (terminal != nullptr && absl::string_view(terminal) == "dumb") || (no_color != nullptr && *no_color != '\0');
+  return !is_plain && TerminalWidth() > 0;
 }
 
 std::string Wrapped(absl::string_view line, int width, absl::string_view indent) {
@@ -154,15 +162,15 @@ std::string CountProgress::Line(absl::Time now) const {
 }
 
 void CountProgress::SpeakUntilTheEnd() {
-  const bool is_terminal = TerminalWidth() > 0;
-  milliseconds pause = is_terminal ? kTerminalSilence : kLogSilence;
+  const bool redraws = RedrawsLines();
+  milliseconds pause = redraws ? kTerminalSilence : kLogSilence;
   std::unique_lock lock(mutex_);
   while (!over_.wait_for(lock, pause, [this] { return is_over_; })) {
     if (latest != this) continue;
-    pause = is_terminal ? kTerminalInterval : kLogInterval;
+    pause = redraws ? kTerminalInterval : kLogInterval;
     const std::string line = Line(base::SteadyNow());
     lock.unlock();  // whoever counts does not wait for a terminal that is stopped
-    is_terminal ? DrawInPlace(line) : Say(line);
+    redraws ? DrawInPlace(line) : Say(line);
     lock.lock();
   }
 }

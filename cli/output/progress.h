@@ -21,6 +21,9 @@ namespace colonnade::cli {
 // Columns of the terminal that stderr is; 0 where it is none.
 int TerminalWidth();
 
+// Whether lines on stderr may be redrawn in place, by escape sequences: on a terminal, but for TERM=dumb and NO_COLOR.
+bool RedrawsLines();
+
 // `line` in lines of at most `width` columns, broken between words, or else behind a comma, where that is possible; `indent`
 // stands before all but the first.
 std::string Wrapped(absl::string_view line, int width, absl::string_view indent = "    ");

@@ -113,12 +113,12 @@ int64_t StepsBetweenLines(absl::Duration step, absl::Duration interval) {
   return steps;
 }
 
-StepLines::StepLines(Setup setup) : setup_(std::move(setup)), is_terminal_(TerminalWidth() > 0) {}
+StepLines::StepLines(Setup setup) : setup_(std::move(setup)), redraws_(RedrawsLines()) {}
 
 bool StepLines::IsDue(const engine::TrainProgress& p) const {
   if (!has_header_ || p.step == p.steps) return true;
   const absl::Duration interval = IntervalOf(p);
-  if (is_terminal_) return p.elapsed - last_elapsed_ >= interval;
+  if (redraws_) return p.elapsed - last_elapsed_ >= interval;
   return p.step % StepsBetweenLines(p.elapsed / (p.step - p.first_step), interval) == 0;
 }
 
@@ -152,7 +152,7 @@ void StepLines::Show(const engine::TrainProgress& p) {
   hits_ += p.top1_hits;
   labels_ += p.labels;
   if (IsDue(p)) Print(p);
-  if (!is_terminal_ || p.elapsed - last_bar_ < kBarInterval) return;
+  if (!redraws_ || p.elapsed - last_bar_ < kBarInterval) return;
   last_bar_ = p.elapsed;
   DrawInPlace(Bar(p, setup_.course.batch, TerminalWidth() - 1));
 }

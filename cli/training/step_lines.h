@@ -52,7 +52,7 @@ class StepLines {
   void Print(const engine::TrainProgress& progress);
 
   const Setup setup_;
-  const bool is_terminal_;
+  const bool redraws_;
   bool has_header_ = false;
   int64_t epoch_ = -1, hits_ = 0, labels_ = 0;  // of the running epoch
   int64_t last_step_ = 0;                       // of the line before

@@ -184,9 +184,9 @@ class Transcript : public Command {
   static constexpr absl::string_view kWipe = "\x1b[K";
 
   // What a terminal of so many columns shows of the command's stderr, with carriage returns as they come.
-  std::string On(int columns, const std::string& arguments) const {
-    return ShellOutput(absl::StrCat("script -qec 'stty cols ", columns, "; ", kCommand, " ", arguments, " >", In("out"),
-                                    "' ", In("typescript"), " </dev/null"));
+  std::string On(int columns, const std::string& arguments, const std::string& environment = "TERM=xterm NO_COLOR=") const {
+    return ShellOutput(absl::StrCat("script -qec 'stty cols ", columns, "; ", environment, " ", kCommand, " ", arguments,
+                                    " >", In("out"), "' ", In("typescript"), " </dev/null"));
   }
 };
 
@@ -204,6 +204,17 @@ TEST_F(Transcript, NoLineIsWiderThanTheTerminal) {
     }
     // What fills the last column makes some terminals go on: the bar leaves it free.
     EXPECT_THAT(widest, AllOf(Ge(static_cast<size_t>(columns) - 1), Le(static_cast<size_t>(columns)))) << shown;
+  }
+}
+
+TEST_F(Transcript, WhereATerminalIsDumbOrPlainTextIsAskedForNothingIsRedrawn) {
+  COLONNADE_NEED_PROGRAM("script");
+  const std::string train = "train --model=two_column --data=digits --steps=400";
+  EXPECT_THAT(On(80, train), HasSubstr(kWipe));
+  for (const char* plain : {"TERM=dumb", "TERM=xterm NO_COLOR=1"}) {
+    const std::string shown = On(80, train, plain);
+    EXPECT_THAT(shown, HasSubstr("after 50 steps")) << plain;
+    EXPECT_THAT(shown, Not(HasSubstr("\x1b"))) << plain;
   }
 }
 
