@@ -96,6 +96,10 @@ std::string FingerprintOf(const layers::LayerGraph& graph) {
 
 }  // namespace
 
+bool IsOrIsIn(const std::string& checkpoint, const std::string& folder) {
+  return IsSameFolder(checkpoint, folder) || IsSameFolder(checkpoint + "/..", folder);
+}
+
 std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
   if (free >= added * bytes) return "";
   const int64_t room = free / std::max<int64_t>(bytes, 1);
@@ -157,8 +161,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFl
 absl::Status Checkpointing::CheckFolder() const {
   if (flags_.checkpoint.resume.has_value()) {
     const std::string& from = *flags_.checkpoint.resume;
-    const bool own = from.empty() || IsSameFolder(from, folder_->path()) || IsSameFolder(from + "/..", folder_->path());
-    if (own) return absl::OkStatus();
+    if (from.empty() || IsOrIsIn(from, folder_->path())) return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, engine::CheckpointSteps(folder_->path()));
   if (steps.empty()) return absl::OkStatus();

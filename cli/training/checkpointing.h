@@ -25,6 +25,9 @@ namespace colonnade::cli {
 engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, const engine::LearningRatePolicy& rate,
                               const std::string& data);
 
+// Whether a path that --resume takes is this folder of checkpoints, or one of those in it.
+bool IsOrIsIn(const std::string& checkpoint, const std::string& folder);
+
 // Returns a warning where a disk with `free` bytes cannot hold the `added` checkpoints of `bytes` that may exist before
 // older ones are removed; else "".
 std::string RoomNote(int64_t bytes, int64_t free, int64_t added);

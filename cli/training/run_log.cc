@@ -10,12 +10,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/output/progress.h"
 #include "cli/output/test_json.h"
+#include "cli/training/checkpointing.h"
 #include "cli/training/curves.h"
 #include "cli/training/record.h"
 #include "engine/io/file.h"
@@ -38,12 +40,17 @@ absl::Status CheckHead(const std::string& path, absl::string_view contents) {
       path, kLogVersionKey, kLogVersion, absl::CHexEscape(line.substr(0, 40))));
 }
 
-// The run's field in the head that stands last in a log; "" where it is no text.
-std::string FieldOf(absl::string_view contents, const char* field) {
+// The head that stands last in a log.
+Json LastHead(absl::string_view contents) {
   const size_t last = contents.rfind(absl::StrCat("\n{\"", kLogVersionKey, "\":"));
   absl::string_view line = contents.substr(last == absl::string_view::npos ? 0 : last + 1);
   line = line.substr(0, line.find('\n'));
-  const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+}
+
+// The run's field in the head that stands last in a log; "" where it is no text.
+std::string FieldOf(absl::string_view contents, const char* field) {
+  const Json head = LastHead(contents);
   const bool has_fields = head.is_object() && head.contains("run") && head["run"].is_object();
   if (!has_fields || !head["run"].contains(field) || !head["run"][field].is_string()) return "";
   return head["run"][field].get<std::string>();
@@ -61,6 +68,29 @@ absl::Status CheckSameNetwork(const std::string& path, absl::string_view content
                         path, field, own, field, old));
   }
   return absl::OkStatus();
+}
+
+// The folder that a flag names in the head that stands last in a log; "" where none is, or its name is an odd one.
+std::string FolderOf(absl::string_view contents, absl::string_view flag) {
+  const Json head = LastHead(contents);
+  if (!head.is_object() || !head.contains("config") || !head["config"].is_string()) return "";
+  const std::string config = head["config"];
+  for (absl::string_view line : absl::StrSplit(config, '\n')) {
+    if (!absl::ConsumePrefix(&line, absl::StrCat(flag, " = \"")) || !absl::ConsumeSuffix(&line, "\"")) continue;
+    return absl::StrContains(line, '\\') ? "" : std::string(line);
+  }
+  return "";
+}
+
+// A log may be gone on with from another folder than its run saved in, as where that was moved; but it may be another run's.
+void WarnOfOtherCheckpoints(const CheckpointFlags& flags, const std::string& path, absl::string_view contents) {
+  const std::string from = flags.resume.value_or("").empty() ? flags.folder : *flags.resume;
+  const std::string saved = FolderOf(contents, "checkpoint"), begun = FolderOf(contents, "resume");
+  if (saved.empty() || IsOrIsIn(from, saved) || (!begun.empty() && IsOrIsIn(from, begun))) return;
+  Warn(
+      absl::StrFormat("--log: %s is of a run whose checkpoints are in %s, and this run goes on from %s; if these are two "
+                      "runs, name another file",
+                      path, saved, from));
 }
 
 // Whether a log keeps a test after so many steps.
@@ -154,18 +184,21 @@ absl::Status CheckEventFolder(const RecordFlags& flags) {
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const TrainFlags& flags, const RunCourse& course, const Json& head) {
   std::unique_ptr<RunLog> log(new RunLog(course));
   const std::string path = LogPathOf(flags.record);
-  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.checkpoint.allow_change));
+  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.checkpoint));
   if (!flags.record.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.record.tensorboard));
   return log;
 }
 
-absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const std::vector<std::string>& may_differ) {
+absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const CheckpointFlags& checkpoint) {
   int64_t kept = 0;
   std::error_code ignored;
   if (course_.start.step > 0 && std::filesystem::exists(path, ignored)) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path, kLargestLog));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
-    if (kept > 0) RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), may_differ));
+    if (kept > 0) {
+      RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), checkpoint.allow_change));
+      WarnOfOtherCheckpoints(checkpoint, path, contents);
+    }
     lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));

@@ -96,8 +96,7 @@ class RunLog {
 
  private:
   explicit RunLog(const RunCourse& course) : course_(course) {}
-  absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head,
-                       const std::vector<std::string>& may_differ);
+  absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head, const CheckpointFlags& checkpoint);
   absl::Status OpenEvents(const std::string& folder);
   double Seconds() const { return absl::ToDoubleSeconds(base::SteadyNow() - begin_); }
   void Write(const nlohmann::ordered_json& object, int64_t step, absl::Span<const engine::Scalar> scalars);

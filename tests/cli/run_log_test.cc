@@ -151,6 +151,25 @@ TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
   EXPECT_EQ(Run(all).code, 0);
 }
 
+TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {
+  const auto run = [&](const std::string& flags, int steps) {
+    const Result r = Run(absl::StrCat(kTrainSmall, "--steps=", steps, " --log=", In("l.jsonl"), " ", flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.err;
+  };
+  const std::string a = absl::StrCat("--checkpoint=", In("a")), b = absl::StrCat("--checkpoint=", In("b"));
+  constexpr char kWarning[] = "is of a run whose checkpoints are in ";
+  run(a, 1);
+  EXPECT_THAT(run(absl::StrCat(a, " --resume"), 2), Not(HasSubstr(kWarning)));
+  // On from there, into another folder, twice.
+  EXPECT_THAT(run(absl::StrCat(b, " --resume=", In("a")), 3), Not(HasSubstr(kWarning)));
+  EXPECT_THAT(run(absl::StrCat(b, " --resume"), 4), Not(HasSubstr(kWarning)));
+  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --checkpoint=", In("c"))).code, 0);
+  EXPECT_THAT(run(absl::StrCat("--resume --checkpoint=", In("c")), 2),
+              HasSubstr(absl::StrCat("warning: --log: ", In("l.jsonl"), " ", kWarning, In("b"),
+                                     ", and this run goes on from ", In("c"))));
+}
+
 TEST_F(Records, GoOnInNoOtherFile) {
   const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
