@@ -17,8 +17,10 @@
 #include "cli/output/progress.h"
 #include "cli/peer.h"
 #include "cli/prediction/prediction.h"
+#include "cli/session/core_wait_count.h"
 #include "cli/session/devices.h"
 #include "cli/session/named_files.h"
+#include "cli/session/run_json.h"
 #include "cli/session/session.h"
 #include "engine/io/file.h"
 #include "engine/statistics.h"
@@ -108,21 +110,24 @@ absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const StepFlags& fla
   return tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend));
 }
 
-absl::Status RunSteps(const StepFlags& flags, tools::StepMeter& meter) {
+absl::Status RunSteps(const StepFlags& flags, tools::StepMeter& meter, CoreWaitCount& waits) {
   CountProgress progress("timing:");
-  return meter.Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
-                   flags.steps > 0 ? absl::ZeroDuration() : kLeastTime,
-                   [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); });
+  waits.Begin();
+  RETURN_IF_ERROR(meter.Run(static_cast<int>(flags.steps > 0 ? flags.steps : kTimedSteps),
+                            flags.steps > 0 ? absl::ZeroDuration() : kLeastTime,
+                            [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); }));
+  waits.End();
+  return absl::OkStatus();
 }
 
 double ImagesPerSecond(const PlanFlags& flags, double step_seconds) {
   return static_cast<double>(flags.batch) / step_seconds;
 }
 
-absl::StatusOr<std::vector<Pair>> RunPairs(const StepFlags& flags, tools::StepMeter& meter) {
+absl::StatusOr<std::vector<Pair>> RunPairs(const StepFlags& flags, tools::StepMeter& meter, CoreWaitCount& waits) {
   const auto run = [&]() -> absl::StatusOr<double> {
     const size_t before = meter.step_seconds().size();
-    RETURN_IF_ERROR(RunSteps(flags, meter));
+    RETURN_IF_ERROR(RunSteps(flags, meter, waits));
     const std::vector<double>& steps = meter.step_seconds();
     return ImagesPerSecond(flags.plan, engine::Median({steps.begin() + static_cast<int64_t>(before), steps.end()}));
   };
@@ -163,12 +168,14 @@ absl::StatusOr<tools::Ceilings> DrawRoofline(const StepFlags& flags, const Sessi
 absl::StatusOr<StepReport> MeasureStep(const StepFlags& flags, const Session& session) {
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter, OpenMeter(flags, session, /*times_tasks=*/false));
   std::vector<Pair> pairs;
+  CoreWaitCount waits;
   if (flags.against.empty()) {
-    RETURN_IF_ERROR(RunSteps(flags, *meter));
+    RETURN_IF_ERROR(RunSteps(flags, *meter, waits));
   } else {
-    ASSIGN_OR_RETURN(pairs, RunPairs(flags, *meter));
+    ASSIGN_OR_RETURN(pairs, RunPairs(flags, *meter, waits));
   }
   for (const std::string& note : meter->Notes()) Warn(note);
+  if (const std::string busy = BusyWarning(waits.share()); !busy.empty()) Warn(busy);
   const std::vector<double>& steps = meter->step_seconds();
   StepReport report{.backend = meter->backend_name(),
                     .devices = meter->program().device_count,
@@ -184,7 +191,7 @@ absl::StatusOr<StepReport> MeasureStep(const StepFlags& flags, const Session& se
   if (report.backend == "cuda") {  // where timing tasks makes a step slower
     meter.reset();
     ASSIGN_OR_RETURN(meter, OpenMeter(flags, session, /*times_tasks=*/true));
-    RETURN_IF_ERROR(RunSteps(flags, *meter));
+    RETURN_IF_ERROR(RunSteps(flags, *meter, waits));
   }
   ReadTasks(*meter, report);
   if (flags.roofline.empty()) return report;
@@ -225,30 +232,24 @@ Json CeilingsJson(const tools::Ceilings& ceilings) {
 
 Json StepJson(const StepFlags& flags, const Session& session, const StepReport& report) {
   const double total = Total(report.times);
-  Json json = {
-      {"model", session.graph.name},
-      {"plan", session.plan.name},
-      {"mesh", MeshJson(session.plan.mesh)},
-      {"devices", report.devices},
-      {"backend", report.backend},
-      {"dtype", DTypeName(flags.backend)},
-      {"global_batch", flags.plan.batch},
-      {"steps", report.steps},
-      {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
-      {"images_per_s", ImagesPerSecond(flags.plan, report.median)},
-      {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
-      {"bytes_per_s", BytesMoved(report.work) / report.median},
-      {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
-      {"host_ms", 1e3 * report.host},
-      {"start_up", SpentJson(report.start_up)},
-      {"first_step", SpentJson(report.first_step)},
-      {"breakdown",
-       {{"compute", InSeconds(report.times.compute) / total},
-        {"exposed_communication", InSeconds(report.times.exposed_communication) / total},
-        {"input_wait", InSeconds(report.times.input_wait) / total},
-        {"idle", InSeconds(report.times.idle) / total}}},
-      {"kinds", Json::array()},
-      {"peak_memory_bytes", Json::array()}};
+  Json json = RunJson(flags, session, report.backend);
+  json.update(
+      {{"steps", report.steps},
+       {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
+       {"images_per_s", ImagesPerSecond(flags.plan, report.median)},
+       {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
+       {"bytes_per_s", BytesMoved(report.work) / report.median},
+       {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
+       {"host_ms", 1e3 * report.host},
+       {"start_up", SpentJson(report.start_up)},
+       {"first_step", SpentJson(report.first_step)},
+       {"breakdown",
+        {{"compute", InSeconds(report.times.compute) / total},
+         {"exposed_communication", InSeconds(report.times.exposed_communication) / total},
+         {"input_wait", InSeconds(report.times.input_wait) / total},
+         {"idle", InSeconds(report.times.idle) / total}}},
+       {"kinds", Json::array()},
+       {"peak_memory_bytes", Json::array()}});
   for (const auto& [name, kind] : SortedKinds(report)) {
     json["kinds"].push_back({{"kind", name},
                              {"tasks", kind.tasks},

@@ -20,6 +20,7 @@
 #include "cli/input_run.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/session/core_wait_count.h"
 #include "cli/session/devices.h"
 #include "cli/session/named_files.h"
 #include "cli/session/session.h"
@@ -152,17 +153,19 @@ CalibrationTime TimeOf(const CalibrateFlags& flags, const std::vector<PlanRun>& 
 // Loads the Programs of a run and lets them take turns: fewer where they take longer than `most`. Returns false where the
 // network does not split so, and there is nothing to run.
 absl::StatusOr<bool> RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
-                               tools::Calibration& calibration, CalibrationTime& time) {
+                               tools::Calibration& calibration, CalibrationTime& time, CoreWaitCount& waits) {
   const absl::Time begin = base::SteadyNow();
   RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, run.batches));
   if (calibration.loaded() == 0) return false;
   const absl::Time loaded = base::SteadyNow();
   int done = 0;
+  waits.Begin();
   do {
     for (int p = 0; p < calibration.loaded(); ++p) {
       RETURN_IF_ERROR(calibration.Run(p, 1, kSliceTime));
     }
   } while (++done < slices && base::SteadyNow() - begin < most);
+  waits.End();
   time.Add(index, loaded - begin, done, base::SteadyNow() - loaded);
   return true;
 }
@@ -193,6 +196,7 @@ absl::StatusOr<LeftOut> RunPlans(const CalibrateFlags& flags, int devices, absl:
                       absl::StrJoin(names, ", "), Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   LeftOut left_out;
+  CoreWaitCount waits;
   CountProgress progress("calibrating:");
   const absl::Time begin = base::SteadyNow();
   for (size_t r = 0; r < runs.size(); ++r) {
@@ -204,10 +208,11 @@ absl::StatusOr<LeftOut> RunPlans(const CalibrateFlags& flags, int devices, absl:
       left_out.for_time.push_back(runs[r].name());
     } else {
       const absl::Duration most = flags.long_run ? absl::InfiniteDuration() : kMuchLonger * time.Expected(r, slices);
-      ASSIGN_OR_RETURN(const bool ran, RunSlices(runs[r], r, slices, most, calibration, time));
+      ASSIGN_OR_RETURN(const bool ran, RunSlices(runs[r], r, slices, most, calibration, time, waits));
       if (!ran) left_out.illegal.push_back(runs[r].name());
     }
   }
+  if (const std::string busy = BusyWarning(waits.share()); !busy.empty()) Warn(busy);
   return left_out;
 }
 

@@ -48,7 +48,7 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
                          p.drawn->draws());
 }
 
-Json PlanJson(const PredictionFlags& flags, const Prediction& p) {
+Json PredictedPlanJson(const PredictionFlags& flags, const Prediction& p) {
   Json layers = Json::array();
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     layers.push_back({{"name", node.name},
@@ -298,7 +298,7 @@ absl::Status RunPlan(const PredictionFlags& flags) {
     return absl::OkStatus();
   }
   if (flags.json) {
-    PrintJson(PlanJson(flags, p));
+    PrintJson(PredictedPlanJson(flags, p));
     return absl::OkStatus();
   }
   PrintLayers(p);

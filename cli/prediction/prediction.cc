@@ -15,6 +15,7 @@
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
 #include "cli/session/named_files.h"
+#include "cli/session/run_json.h"
 #include "cpu/backend.h"
 #include "engine/io/file.h"
 #include "engine/trace.h"
@@ -217,13 +218,12 @@ Json PredictedJson(const Prediction& p) {
 }
 
 Json SettingsJson(const partition::Plan& plan) {
-  return {{"plan", plan.name},
-          {"mesh", MeshJson(plan.mesh)},
-          {"devices", plan.mesh.device_count()},
-          {"reduction", partition::Name(plan.reduction)},
-          {"overlap", plan.overlap},
-          {"bucket_bytes", plan.bucket_bytes},
-          {"transfer_parts", plan.transfer_parts}};
+  Json json = PlanJson(plan);
+  json.update({{"reduction", partition::Name(plan.reduction)},
+               {"overlap", plan.overlap},
+               {"bucket_bytes", plan.bucket_bytes},
+               {"transfer_parts", plan.transfer_parts}});
+  return json;
 }
 
 void PrintDevices(const Prediction& p) {

@@ -346,8 +346,4 @@ int64_t ColumnsOf(const partition::Mesh& mesh) {
 
 int64_t ReplicasOf(const partition::Mesh& mesh) { return mesh.device_count() / ColumnsOf(mesh); }
 
-nlohmann::ordered_json MeshJson(const partition::Mesh& mesh) {
-  return {{"replicas", ReplicasOf(mesh)}, {"columns", ColumnsOf(mesh)}};
-}
-
 }  // namespace colonnade::cli

@@ -78,8 +78,6 @@ void SaySession(const BackendFlags& flags, const Session& session, const std::st
 
 int64_t ColumnsOf(const partition::Mesh& mesh);   // the size of its axis "model"; 1 where it has none
 int64_t ReplicasOf(const partition::Mesh& mesh);  // groups of so many devices
-// {"replicas": R, "columns": M}
-nlohmann::ordered_json MeshJson(const partition::Mesh& mesh);
 
 }  // namespace colonnade::cli
 

@@ -16,6 +16,7 @@
 #include "cli/output/test_json.h"
 #include "cli/session/learning_rate.h"
 #include "cli/session/optimizer.h"
+#include "cli/session/run_json.h"
 #include "engine/statistics.h"
 #include "engine/trace.h"
 #include "tools/drawing.h"
@@ -126,31 +127,26 @@ Json ReportJson(const TrainFlags& flags, const Session& session, const engine::B
   const int devices = session.plan.mesh.device_count();
   Json memory = Json::array();
   for (int d = 0; d < devices; ++d) memory.push_back(backend.TakenBytes(d));
-  return {
-      {"model", session.graph.name},
-      {"plan", session.plan.name},
-      {"mesh", MeshJson(session.plan.mesh)},
-      {"devices", devices},
-      {"backend", backend.name()},
-      {"dtype", DTypeName(flags.backend)},
-      {"global_batch", flags.plan.batch},
-      {"stopped", results.stopped},
-      {"error", results.error.empty() ? Json() : Json(results.error)},
-      {"steps", report.losses.size()},
-      {"first_step", results.start.step},
-      {"losses", report.losses},
-      {"steps_skipped", report.skipped_steps},
-      {"images_per_s", results.images_per_s(flags.plan.batch)},
-      {"step_ms",
-       {{"median", absl::ToDoubleMilliseconds(report.MedianStep())}, {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
-      {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
-      {"peak_memory_bytes", memory},
-      {"checkpoints", checkpoints},
-      {"test", TestJson(results.test)},
-      {"test_ema", TestJson(results.test_of_averages)},
-      {"evaluations", evaluations.Json()},
-      {"until", evaluations.TargetJson()},
-      {"seconds", absl::ToDoubleSeconds(report.elapsed)}};
+  Json json = RunJson(flags, session, backend.name());
+  json.update({{"stopped", results.stopped},
+               {"error", results.error.empty() ? Json() : Json(results.error)},
+               {"steps", report.losses.size()},
+               {"first_step", results.start.step},
+               {"losses", report.losses},
+               {"steps_skipped", report.skipped_steps},
+               {"images_per_s", results.images_per_s(flags.plan.batch)},
+               {"step_ms",
+                {{"median", absl::ToDoubleMilliseconds(report.MedianStep())},
+                 {"p95", absl::ToDoubleMilliseconds(report.P95Step())}}},
+               {"breakdown", BreakdownJson(engine::BreakDown(report.last_steps, devices))},
+               {"peak_memory_bytes", memory},
+               {"checkpoints", checkpoints},
+               {"test", TestJson(results.test)},
+               {"test_ema", TestJson(results.test_of_averages)},
+               {"evaluations", evaluations.Json()},
+               {"until", evaluations.TargetJson()},
+               {"seconds", absl::ToDoubleSeconds(report.elapsed)}});
+  return json;
 }
 
 void PrintReport(const TrainFlags& flags, const Session& session, const TrainResults& results,
