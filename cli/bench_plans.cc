@@ -1,17 +1,21 @@
-// `bench plans`: every named plan of a network on this machine, and the planner's choice, in turn.
+// `bench plans`: every named plan of a network on this machine, or those that are asked for, and the planner's choice, in
+// turn.
 //
 // All Programs stay loaded and run slice by slice, so that they meet the same changes of the machine's speed. With
 // --deterministic each plan runs twice, which shows what that costs. Step times are means without the longest tenth; the
 // spread is that of the slices.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cli/command_line/errors.h"
 #include "cli/command_line/flags.h"
@@ -38,6 +42,7 @@ using Json = nlohmann::ordered_json;
 struct PlansFlags {
   PlansFlags() { backend.name = "cpu"; }
   std::string model;
+  std::vector<std::string> plans;  // empty: all
   int64_t batch = 32;
   int devices = 2;
   ProfileFlags profile;
@@ -81,20 +86,30 @@ absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, cons
   return absl::OkStatus();
 }
 
-// The named plans that the network has on so many devices, and the planner's.
+constexpr const char* kPlansOfBench[] = {"single", "data", "model", "hybrid", "owt", partition::kAutoPlan};
+
+bool IsAskedFor(const PlansFlags& flags, absl::string_view plan) {
+  return flags.plans.empty() ? flags.devices > 1 || plan == "single" : absl::c_linear_search(flags.plans, plan);
+}
+
+// The named plans that are asked for, and the planner's. Where all are, those are left out that the network does not have.
 absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const PlansFlags& flags,
                                                                              const layers::LayerGraph& graph,
                                                                              const partition::LowerOptions& lower,
                                                                              const engine::Machine& machine) {
   std::vector<std::pair<std::string, partition::Plan>> plans;
-  const auto add_named = [&](const char* name, int devices) {
+  for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
+    if (!IsAskedFor(flags, name)) continue;
+    const int devices = absl::string_view(name) == "single" ? 1 : flags.devices;
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(name, graph, {.devices = devices, .global_batch = flags.batch});
-    if (plan.ok()) plans.emplace_back(name, *std::move(plan));  // else it does not split so
-  };
-  add_named("single", 1);
-  if (flags.devices == 1) return plans;
-  for (const char* name : {"data", "model", "hybrid", "owt"}) add_named(name, flags.devices);
+    if (plan.ok()) {
+      plans.emplace_back(name, *std::move(plan));
+    } else if (!flags.plans.empty()) {
+      return plan.status();
+    }
+  }
+  if (!IsAskedFor(flags, partition::kAutoPlan)) return plans;
   const absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(machine, graph, lower, flags.devices);
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   plans.emplace_back(partition::kAutoPlan, found->front().plan);
@@ -185,6 +200,8 @@ SubCommand AddBenchPlans(CLI::App& bench) {
   CLI::App* plans = bench.add_subcommand(
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   const auto flags = std::make_shared<PlansFlags>();
+  plans->add_option("PLAN", flags->plans, "the plans that are timed, by name (default: all)")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlansOfBench), std::end(kPlansOfBench))));
   plans->add_option("--model", flags->model, "network of the zoo")->type_name("MODEL")->required();
   plans->add_option("--batch", flags->batch, "global batch")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
@@ -202,6 +219,7 @@ SubCommand AddBenchPlans(CLI::App& bench) {
   AddJsonFlag(*plans, flags->json);
   plans->footer(
       "Examples:\n  colonnade bench plans --model=alexnet2012 --machine=cpu-2core\n"
+      "  colonnade bench plans data owt --model=alexnet --devices=2\n"
       "  colonnade bench plans --model=alexnet --batch=256 --devices=4 --backend=cuda --machine=hgx-h100 --json");
   return {plans, [=] { return RunBenchPlans(*flags); }};
 }

@@ -11,10 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cli/build_facts.h"
+#include "cli/session/core_wait_count.h"
+#include "cpu/threads/cores.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command.h"
+#include "tests/counts_core_waits.h"
 #include "tests/sanitized.h"
 
 namespace colonnade::cli {
@@ -193,6 +196,45 @@ TEST_F(Command, BenchStepDrawsItsRoofline) {
   EXPECT_THAT(svg, HasSubstr("<title>conv1 conv_forward, device 1: "));
   EXPECT_THAT(svg, HasSubstr(absl::StrFormat(">%.3g GB/s<", ceilings["bytes_per_s"].get<double>() / 1e9)));
   ExpectError("bench step --model=two_column --steps=3 --roofline=no_such_folder/roofline.svg", 74, {"no_such_folder"});
+}
+
+TEST_F(Command, BenchPlansRunsThePlansThatAreNamed) {
+  const std::string bench = "bench plans --model=two_column --slices=1 --machine=cpu-2core --json ";
+  const auto plans_of = [&](const std::string& flags) {
+    const Result r = Run(absl::StrCat(bench, flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    std::vector<std::string> plans;
+    const json found = json::parse(r.out);
+    for (const json& plan : found["plans"]) plans.push_back(plan["plan"]);
+    return plans;
+  };
+  EXPECT_THAT(plans_of("owt single"), ElementsAre("single", "owt"));
+  EXPECT_THAT(plans_of("auto"), ElementsAre("auto"));
+  EXPECT_THAT(plans_of("--devices=1"), ElementsAre("single"));
+  ExpectError(absl::StrCat(bench, "dta"), 2, {"PLAN", "single", "dta"});
+  ExpectError(absl::StrCat(bench, "hybrid --devices=3"), 2, {"3"});
+}
+
+TEST(BusyWarning, IsOfATenthOfTheTimeOrMore) {
+  EXPECT_EQ(BusyWarning(0.09), "");
+  EXPECT_THAT(BusyWarning(0.1),
+              HasSubstr("the machine was busy: a thread of a device waited for a core for 10 % of the time"));
+}
+
+// Two devices on one core wait for each other.
+TEST_F(Command, BenchStepAndCalibrateWarnWhereThreadsWaitForACore) {
+  if (!CountsCoreWaits()) GTEST_SKIP() << "this system does not count how long threads wait for a core";
+  const std::vector<int> cores = cpu::CoresOfProcess();
+  const auto on_one_core = [&](const std::string& words) {
+    return Wait(Start(words, [&] { cpu::KeepToCores({cores.front()}); }));
+  };
+  for (const std::string& words :
+       {std::string("bench step --model=two_column --batch=64 --plan=data --devices=2"),
+        absl::StrCat("calibrate --model=two_column --batch=64 --devices=2 --out=", In("m.json"))}) {
+    const Result r = on_one_core(words);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("warning: the machine was busy: a thread of a device waited for a core for ")) << words;
+  }
 }
 
 TEST_F(Command, BenchPlansRunsEveryPlanAndThePlanners) {
