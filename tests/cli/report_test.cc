@@ -128,7 +128,7 @@ TEST_F(ReportFile, OfARunThatTheProfileIsNotOfSaysWhyAsTheRunDoes) {
 }
 
 TEST_F(ReportFile, StaysAsItWasWhereItCannotBeWritten) {
-  Write("r.html", "as it was");
+  Write("r.html", "<!DOCTYPE html>as it was");
   const std::string simulate =
       absl::StrCat("simulate --model=lenet --plan=data --devices=2 --machine=dgx1-v100 --draws=0 --report=", In("r.html"));
   const Result r = Wait(Start(simulate, [] {
@@ -137,7 +137,7 @@ TEST_F(ReportFile, StaysAsItWasWhereItCannotBeWritten) {
   }));
   EXPECT_EQ(r.code, 74) << r.err;
   EXPECT_THAT(r.err, HasSubstr("cannot write"));
-  EXPECT_EQ(Read(), "as it was");
+  EXPECT_EQ(Read(), "<!DOCTYPE html>as it was");
   ExpectError(absl::StrCat("simulate --model=lenet --machine=dgx1-v100 --report=", In("no"), "/r.html"), 74,
               {"cannot write"});
   ExpectError(absl::StrCat("train --model=lenet --report=", In("r.html"), " --trace=", In("r.html")), 2,

@@ -125,7 +125,7 @@ TEST_F(WeightsFiles, ResultsAreShownWhereSavingFails) {
 }
 
 TEST_F(WeightsFiles, AReplacedFileKeepsItsMode) {
-  Write("w.safetensors", "old");
+  Write("w.safetensors", "");
   ASSERT_EQ(::chmod(In("w.safetensors").c_str(), 0600), 0);
   ASSERT_EQ(Run(absl::StrCat(kTrainOnce, "--save=", In("w.safetensors"))).code, 0);
   struct stat info;
