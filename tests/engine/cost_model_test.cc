@@ -164,6 +164,37 @@ TEST(Seconds, ARateInBytesCountsBytes) {
   EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 2, kRounding);
 }
 
+TEST(Seconds, AnOpsOwnRateInBytesHoldsItsFlopsToo) {
+  Machine machine = Plain();
+  machine.ops = {{.op = "copy", .unit = OpRate::Unit::kBytes, .points = {{.shape = {}, .rate = 5e8}}}};
+  const Task task = TaskOf(program::Copy{}, {{4}, {4}}, {.flops = 100'000'000'000'000, .bytes_read = 1'000'000'000});
+  EXPECT_NEAR(CostModel(machine, 1).Seconds(task), 2, kRounding);
+}
+
+// A task of 1 s of memory in each case; what no forward or backward of the first device's compute lane is does not count.
+TEST(LeastStepSeconds, AreThoseOfTheLayersOfOneDevice) {
+  using program::Lane;
+  using program::Pass;
+  program::Program program;
+  const auto add = [&](int device, Lane lane, Pass pass, Op op) {
+    Task task = TaskOf(std::move(op), {{4}, {4}}, {.bytes_read = 1'000'000'000});
+    task.device = device;
+    task.lane = lane;
+    task.provenance.pass = pass;
+    program.tasks.push_back(task);
+  };
+  add(0, Lane::kCompute, Pass::kForward, program::Copy{});
+  add(0, Lane::kCompute, Pass::kBackward, program::Copy{});
+  EXPECT_NEAR(CostModel(Plain(), 1).LeastStepSeconds(program), 2, kRounding);
+  add(0, Lane::kCompute, Pass::kUpdate, program::Copy{});
+  add(0, Lane::kCompute, Pass::kBackward, program::CheckFinite{});
+  add(0, Lane::kCopy, Pass::kForward, program::Copy{});
+  add(1, Lane::kCompute, Pass::kForward, program::Copy{});
+  add(0, Lane::kCompute, Pass::kForward, program::Copy{});
+  program.tasks.back().body = program::Exchange{};
+  EXPECT_NEAR(CostModel(Plain(), 1).LeastStepSeconds(program), 2, kRounding);
+}
+
 TEST(Seconds, ARateThatWasMeasuredHoldsTheMemorysShare) {
   Machine machine = Plain();
   machine.ops = {ProductRate({At(4, 8, 1e9)})};
@@ -388,6 +419,42 @@ TEST(CollectiveSeconds, OfStagedPairsAreThoseOfOneHalfBehindTheOther) {
   const absl::StatusOr<Simulation> simulation = Simulate(std::move(builder).Build(), machine);
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_NEAR(absl::ToDoubleSeconds(simulation->first_step), seconds, 1e-6);
+}
+
+// What a root has is on its way for as long as its own link takes, whichever member it is.
+TEST(SchedulesFor, ACollectiveWithARootBeginsOrEndsThere) {
+  Machine machine = OnASwitchWith(4, CollectiveAlgorithm::kMaster);
+  machine.links[1].bytes_per_sec.value = 0.25e9;
+  const Routes routes = *Routes::Create(machine);
+  for (CollectiveKind kind : {CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
+    const auto seconds_of_a_gigabyte = [&](int root) {
+      return 1e9 * CostModel(machine, 4).SchedulesFor(routes, kind, {0, 1, 2, 3}, root)[0].sec_per_byte;
+    };
+    EXPECT_NEAR(seconds_of_a_gigabyte(0), 4, 1e-6) << "the link of member 1";
+    EXPECT_NEAR(seconds_of_a_gigabyte(1), 3 * 4, 1e-6) << "three times over its link";
+  }
+}
+
+// A tree scatters and gathers parts as direct does, and reduces along its own edges.
+TEST(SchedulesFor, ATreeOfPartsIsOneOfUpTo16Members) {
+  const auto is_tree = [](const CostModel::CollectiveSchedule& schedule) {
+    return schedule.algorithm == CollectiveAlgorithm::kTree;
+  };
+  for (int members : {16, 17}) {
+    const Machine machine = OnASwitchWith(members, CollectiveAlgorithm::kFastest);
+    const Routes routes = *Routes::Create(machine);
+    std::vector<int> group(members);
+    std::iota(group.begin(), group.end(), 0);
+    const auto has_tree = [&](CollectiveKind kind) {
+      const std::vector<CostModel::CollectiveSchedule> schedules =
+          CostModel(machine, members).SchedulesFor(routes, kind, group, 0);
+      return std::any_of(schedules.begin(), schedules.end(), is_tree);
+    };
+    EXPECT_EQ(has_tree(CollectiveKind::kAllGather), members == 16);
+    EXPECT_EQ(has_tree(CollectiveKind::kReduceScatter), members == 16);
+    EXPECT_TRUE(has_tree(CollectiveKind::kReduce));
+    EXPECT_TRUE(has_tree(CollectiveKind::kAllReduce));
+  }
 }
 
 // The algorithms and forms that an all-reduce of so many devices on a switch that adds may have.

@@ -89,5 +89,17 @@ TEST(HeldUp, IsNotTheWaitForAnotherLane) {
   EXPECT_EQ(HeldUp(program, FirstWrites(program), times), absl::Milliseconds(1));
 }
 
+// All on one device, where tasks 1 and 2 write: task 1 waits for 3 ms, task 2 for 4, and task 3 for 5, with no write before.
+TEST(HeldUp, IsTheWaitOfTheFirstComputationBehindAWrite) {
+  Written written;
+  Program& program = written.program;
+  for (program::Task& task : program.tasks) task.device = 1;
+  const std::vector<FirstWrite> writes = FirstWrites(program);
+  const std::vector<TaskTime> times = {Between(0, 10), Between(13, 20), Between(24, 30), Between(35, 40)};
+  EXPECT_EQ(HeldUp(program, writes, times), absl::Milliseconds(3 + 4));
+  program.tasks[2].body = program::Exchange{};
+  EXPECT_EQ(HeldUp(program, writes, times), absl::Milliseconds(3 + 5)) << "a transfer is no computation";
+}
+
 }  // namespace
 }  // namespace colonnade::engine

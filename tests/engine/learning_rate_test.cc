@@ -80,6 +80,7 @@ TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
   EXPECT_FALSE(CheckPolicy({.shape = Shape::kMultiStep, .milestones = {5, 2}}).ok());
   EXPECT_TRUE(CheckPolicy({.warm_up = 0}).ok());
   EXPECT_FALSE(CheckPolicy({.warm_up = -1}).ok());
+  EXPECT_TRUE(CheckPolicy({.shape = Shape::kConstant, .every = 0}).ok()) << "nothing asks for it";
 }
 
 TEST(LearningRate, WarmUpGrowsToTheRateAndWhatEndsEndsWithTheRun) {
@@ -102,6 +103,18 @@ TEST(ParseLearningRatePolicy, ReadsTheShapeAndWhatItNeeds) {
   EXPECT_EQ(milestones.milestones, (std::vector<int64_t>{3, 3, 50}));
   EXPECT_EQ(milestones.factor, 0.5);
   for (const char* other : {"", "cosin", "step", "step:5", "step:5,6,0.1", "step:0,0.1", "multistep:5,3,0.1", "poly:0"}) {
+    EXPECT_FALSE(ParseLearningRatePolicy(other).has_value()) << other;
+  }
+}
+
+TEST(ParseLearningRatePolicy, TakesTheLeastThereIs) {
+  EXPECT_EQ(ParseLearningRatePolicy("step:1,0.5")->every, 1);
+  EXPECT_EQ(ParseLearningRatePolicy("multistep:1,0.5")->milestones, (std::vector<int64_t>{1}));
+}
+
+TEST(ParseLearningRatePolicy, TakesNothingWhereAWordIsNotWhollyANumberOrOneTooMany) {
+  for (const char* other : {"step:3x,0.1", "step:99999999999999999999,0.1", "step:3,0.1x", "multistep:0.1",
+                            "multistep:3x,0.1", "multistep:3,0.1x", "poly:2x", "poly:inf", "poly:1,2"}) {
     EXPECT_FALSE(ParseLearningRatePolicy(other).has_value()) << other;
   }
 }

@@ -410,5 +410,46 @@ TEST(Layouts, MembersAndThePaddingBehindThemCoverABucketOnce) {
   }
 }
 
+// Members of 3 and 5 floats in units of 4, three units in parts of one: part 1 has the first unit of the second member.
+TEST(MembersOf, OfPartsOfABucketAreThoseThatLieThereWithThePaddingBehindThem) {
+  program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {});
+  const BufferId id = builder.AddBucket(
+      {.name = "bucket", .parts = 3, .held_parts = 3, .member_names = {"a", "b"}, .member_shapes = {{3}, {5}}});
+  const BufferId tensor = builder.AddBuffer(0, "tensor", DType::kF32, {2, 3});
+  const program::Program program = std::move(builder).Build();
+  std::vector<BucketLayout> layouts(program.buffers.size());
+  layouts[id.value] = LayOutBucket(std::get<program::Bucket>(program.buffer(id).storage), {12, 20}, /*alignment=*/16);
+  const auto found = [&](const program::BufferUse& use) {
+    std::vector<std::vector<int64_t>> ranges;
+    for (const MemberRange& range : MembersOf(program, layouts, use)) {
+      ranges.push_back({range.member, range.begin, range.end});
+    }
+    return ranges;
+  };
+  using Ranges = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(found({id, {{0}, {3}}}), (Ranges{{0, 0, 4}, {1, 4, 12}}));
+  EXPECT_EQ(found({id, {{0}, {1}}}), (Ranges{{0, 0, 4}}));
+  EXPECT_EQ(found({id, {{1}, {2}}}), (Ranges{{1, 0, 8}}));
+  EXPECT_EQ(found({tensor, {{0, 0}, {2, 3}}}), (Ranges{{0, 0, 6}}));
+}
+
+TEST(PaddingBehind, IsOfWhatIsWrittenAlone) {
+  program::Builder builder("bucket", program::Mode::kTrain, 1, DType::kF32, {});
+  const BufferId id =
+      builder.AddBucket({.name = "bucket", .parts = 1, .held_parts = 1, .member_names = {"a"}, .member_shapes = {{3}}});
+  const BufferId a = std::get<program::Bucket>(builder.buffer(id).storage).members[0];
+  const BufferId tensor = builder.AddBuffer(0, "tensor", DType::kF32, {3});
+  builder.AddCompute(0, Lane::kCompute, program::Copy{}, {builder.Read(a), builder.Write(tensor)}, {}, {"reads"});
+  builder.AddCompute(0, Lane::kCompute, program::Copy{}, {builder.Read(tensor), builder.Write(a)}, {}, {"writes"});
+  const program::Program program = std::move(builder).Build();
+  std::vector<BucketLayout> layouts(program.buffers.size());
+  layouts[id.value] = LayOutBucket(std::get<program::Bucket>(program.buffer(id).storage), {12}, /*alignment=*/16);
+  EXPECT_TRUE(PaddingBehind(program, layouts, program.tasks[0]).empty());
+  const std::vector<ByteRange> behind = PaddingBehind(program, layouts, program.tasks[1]);
+  ASSERT_EQ(behind.size(), 1u);
+  EXPECT_EQ(behind[0].begin, 12);
+  EXPECT_EQ(behind[0].bytes, 4);
+}
+
 }  // namespace
 }  // namespace colonnade::engine

@@ -59,6 +59,24 @@ TEST(OverlapSlowdown, HoldsForWhatBeginsBesideATransfer) {
   EXPECT_NEAR(Ms(Of(c.Build(), machine).first_step), 1.5 + 2.5 + (5 - 2.5 / 1.5), 1e-6);
 }
 
+// Both devices send to device 0, one after the other begins: what it computes is slowed once.
+TEST(OverlapSlowdown, OfTwoTransfersIsThatOfOne) {
+  Case c(3);
+  c.Compute(0, c.Bytes(0, 4, "p"), 10'000'000);
+  c.Compute(2, c.Bytes(2, 4, "p"), 1'000'000);
+  c.Send(1, c.Bytes(1, 2'000'000), 0, c.Bytes(0, 2'000'000));
+  c.Send(2, c.Bytes(2, 2'000'000), 0, c.Bytes(0, 2'000'000, "y"));
+  Program program = c.Build();
+  for (program::Task& task : program.tasks) {
+    if (task.device == 0 && task.id.value >= 4) task.lane = Lane::kCopy;
+  }
+  Machine machine = OnASwitch(3);
+  machine.steps_in_flight = 1;
+  machine.overlap_slowdown.value = 0.5;
+  // The transfers share the link to device 0 for 4 ms.
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 4 + (10 - 4 / 1.5), 1e-6);
+}
+
 // A batch of eight images for a computation of 5 ms.
 Program OfEightImages() {
   Case c(1);

@@ -1,6 +1,7 @@
 // The simulator on cases that one can compute by hand: all times are exact.
 #include "engine/simulator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -301,6 +302,10 @@ TEST(MakePhases, EveryCollectiveMovesWhatItsFormulaSays) {
       EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kAllToAll, algorithm, four, 100), d), 75);
     }
   }
+  // By way of a master, who is the first: all others send what they have, and it sends everything to each.
+  const auto master = CollectiveAlgorithm::kMaster;
+  EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kAllGather, master, four, 100), 0), 3 * 400);
+  EXPECT_DOUBLE_EQ(sent_by(MakePhases(CollectiveKind::kAllGather, master, four, 100), 1), 100);
   const std::vector<int> from_two = {2, 3, 0, 1};
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree, CollectiveAlgorithm::kDirect,
                                         CollectiveAlgorithm::kMaster}) {
@@ -334,6 +339,62 @@ TEST(Simulate, ManyTasksASecond) {
 }
 
 // Under each computation of 5 ms the 3 ms are sent that the one before has made.
+TEST(Simulate, TasksThatWaitForEachOtherAreADeadlock) {
+  Case c(1);
+  for (int i = 0; i < 2; ++i) c.Compute(0, c.Bytes(0, 4), 1'000'000);
+  Program program = c.Build();
+  program.tasks[0].waits = {program::TaskId{1}};
+  const absl::Status status = Simulate(program, OnASwitch(1)).status();
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("deadlocked"));
+}
+
+// Two differences of three steps behind the first tell that steps are steady.
+TEST(Simulate, StepsAreSimulatedUntilTheyAreSteadyOrAsManyAsAskedFor) {
+  Case c(1);
+  c.Compute(0, c.Bytes(0, 4), 1'000'000);
+  const Program program = c.Build();
+  for (int most : {2, 3, 4, 10}) {
+    const absl::StatusOr<Simulation> s = Simulate(program, OnASwitch(1), {.max_steps = most});
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->tasks, std::min(most, 4)) << most;
+  }
+}
+
+TEST(Simulate, WhatADeviceDoesNotUseOfAStepIsIdle) {
+  Case c(2);
+  c.Compute(0, c.Bytes(0, 4), 2'000'000);
+  c.Compute(1, c.Bytes(1, 4), 5'000'000);
+  const Simulation s = Of(c.Build(), OnASwitch(2));
+  EXPECT_NEAR(Ms(s.step), 5, kExact);
+  EXPECT_NEAR(Ms(s.devices[0].idle), 5 - Ms(s.devices[0].compute), kExact);
+  EXPECT_GT(Ms(s.devices[0].idle), 2);
+}
+
+// Both move 1 MB; the rate of one is a quarter of the memory's.
+TEST(Simulate, OpsOfEqualWorkMayTakeDifferentTimes) {
+  Case c(1);
+  const BufferId x = c.Bytes(0, 4);
+  c.Compute(0, x, 1'000'000);
+  c.Compute(0, x, 1'000'000);
+  Program program = c.Build();
+  std::get<program::Compute>(program.tasks[1].body).op = program::Copy{};
+  Machine machine = OnASwitch(1);
+  machine.ops = {{.op = "copy", .unit = OpRate::Unit::kBytes, .points = {{.rate = 0.25e9}}}};
+  EXPECT_NEAR(Ms(Of(program, machine).first_step), 1 + 4, kExact);
+}
+
+TEST(Simulate, ATransferThatWasMeasuredTakesWhatItTookThen) {
+  Machine machine = OnASwitch(2);
+  machine.transfers = {{.operation = "all_reduce", .members = 2, .points = {{4'000'000, 0.007}}},
+                       {.operation = "exchange", .members = 2, .points = {{4'000'000, 0.009}}}};
+  Case sum(2), send(2);
+  sum.AllReduce({sum.Bytes(0, 4'000'000), sum.Bytes(1, 4'000'000)});
+  EXPECT_NEAR(Ms(Of(sum.Build(), machine).first_step), 7, kExact);
+  send.Send(0, send.Bytes(0, 4'000'000), 1, send.Bytes(1, 4'000'000));
+  EXPECT_NEAR(Ms(Of(send.Build(), machine).first_step), 9, kExact);
+}
+
 TEST(Simulate, WhatRunsWhereTheMeasuredStepEndsCountsAsWhatRanWhereItBegan) {
   Case c(2);
   const BufferId x = c.Bytes(0, 3'000'000);

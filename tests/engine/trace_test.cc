@@ -34,6 +34,14 @@ TEST(BreakDown, TimeIsComputeThenExposedCommunicationThenInputThenIdle) {
   EXPECT_EQ(b[1].idle, absl::Milliseconds(40));
 }
 
+TEST(BreakDown, WhatIsStoredOnTheHostIsNoComputation) {
+  TraceEvent store = Event(0, Lane::kCopy, 10, 15);
+  store.pass = program::Pass::kOutput;
+  const Breakdown b = BreakDown(Trace{{Event(0, Lane::kCompute, 0, 10), store}}, 1)[0];
+  EXPECT_EQ(b.compute, absl::Milliseconds(10));
+  EXPECT_EQ(b.input_wait, absl::Milliseconds(5));
+}
+
 TEST(BreakDown, ATransferInLineWithComputeIsCommunication) {
   const Trace trace{{Event(0, Lane::kCompute, 0, 10), Event(0, Lane::kCompute, 10, 30, 4)}};
   EXPECT_EQ(BreakDown(trace, 1)[0].compute, absl::Milliseconds(10));

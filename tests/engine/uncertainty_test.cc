@@ -84,6 +84,14 @@ TEST(DrawMachine, SpreadsEachNumberOverItsRange) {
        [](const Machine& m) { return m.ops[0].batch_curve[0].second; }, 0.5, 1.4},
       {[](Machine& m) { m.links[1].bytes_per_sec.within = 1.2; },
        [](const Machine& m) { return m.links[1].bytes_per_sec.value; }, 6e9, 1.2},
+      {[](Machine& m) {
+         m.links[1].latency_sec = {1e-6, Origin::kSpec, "sheet", 2};
+       },
+       [](const Machine& m) { return m.links[1].latency_sec.value; }, 1e-6, 2},
+      {[](Machine& m) {
+         m.links[1].one_transfer_bytes_per_sec = {3e9, Origin::kSpec, "sheet", 2};
+       },
+       [](const Machine& m) { return m.links[1].one_transfer_bytes_per_sec.value; }, 3e9, 2},
       {[](Machine& m) { m.transfers[0].within = 3; }, [](const Machine& m) { return m.transfers[0].points[0].second; }, 1e-4,
        3}};
   for (size_t i = 0; i < cases.size(); ++i) {

@@ -125,6 +125,41 @@ TEST(DeriveDependencies, BucketsMeetTheirMembersAlways) {
   EXPECT_THAT(found.carried[b.value], ElementsAre(all, read_b));
 }
 
+TEST(DeriveDependencies, UsesOfAMemberMeetThoseOfTheSameMember) {
+  Tasks t;
+  const BufferId bucket = t.b.AddBucket(
+      {.name = "bucket", .parts = 1, .held_parts = 1, .member_names = {"a", "b"}, .member_shapes = {{8}, {8}}});
+  const auto members = std::get<Bucket>(t.b.buffer(bucket).storage).members;
+  const TaskId write_a = t.Add({t.b.Write(members[0])}), write_b = t.Add({t.b.Write(members[1])});
+  const TaskId read_a = t.Add({t.b.Read(members[0])}), read_b = t.Add({t.b.Read(members[1])});
+  const Dependencies found = DeriveDependencies(t.Build());
+  EXPECT_THAT(found.within[read_a.value], ElementsAre(write_a));
+  EXPECT_THAT(found.within[read_b.value], ElementsAre(write_b));
+}
+
+// What a task writes last, behind ranges that are joined or might be taken for such.
+TEST(DeriveDependencies, OnlyRangesOfOneBufferAreJoined) {
+  Tasks t;
+  const BufferId x = t.Buffer(), y = t.Buffer(), z = t.Buffer(), boxes = t.Buffer({8, 4});
+  const BufferId bucket = t.b.AddBucket(
+      {.name = "bucket", .parts = 1, .held_parts = 1, .member_names = {"a", "b"}, .member_shapes = {{8}, {8}}});
+  const auto members = std::get<Bucket>(t.b.buffer(bucket).storage).members;
+  const TaskId behind_a_gap =
+      t.Add({Part(z, 0, 2, Access::kWrite), Part(z, 2, 4, Access::kWrite), Part(z, 6, 8, Access::kWrite)});
+  const TaskId two_buffers = t.Add({Part(x, 0, 4, Access::kWrite), Part(y, 4, 8, Access::kWrite)});
+  const TaskId two_members = t.Add({Part(members[0], 0, 4, Access::kWrite), Part(members[1], 4, 8, Access::kWrite)});
+  const TaskId two_boxes = t.Add({{boxes, {{0, 0}, {4, 2}}, Access::kWrite}, {boxes, {{4, 2}, {4, 2}}, Access::kWrite}});
+  const TaskId of_z = t.Add({Part(z, 6, 8, Access::kRead)}), of_y = t.Add({Part(y, 4, 8, Access::kRead)});
+  const TaskId of_x = t.Add({Part(x, 4, 8, Access::kRead)}), of_b = t.Add({Part(members[1], 4, 8, Access::kRead)});
+  const TaskId of_boxes = t.Add({{boxes, {{4, 2}, {4, 2}}, Access::kRead}});
+  const Dependencies found = DeriveDependencies(t.Build());
+  EXPECT_THAT(found.within[of_z.value], ElementsAre(behind_a_gap));
+  EXPECT_THAT(found.within[of_y.value], ElementsAre(two_buffers));
+  EXPECT_THAT(found.within[of_x.value], IsEmpty());
+  EXPECT_THAT(found.within[of_b.value], ElementsAre(two_members));
+  EXPECT_THAT(found.within[of_boxes.value], ElementsAre(two_boxes));
+}
+
 TEST(DeriveDependencies, TheNextStepWaitsForTheReadsOfThisOne) {
   Tasks t;
   const BufferId x = t.Buffer();
@@ -203,6 +238,17 @@ TEST(HappensBefore, FollowsWaitsOnTheStepBefore) {
   EXPECT_TRUE(order.Carried(l.e, l.d));
   EXPECT_FALSE(order.Carried(l.e, l.a)) << "c of the step before waited for e of the step before that";
   EXPECT_FALSE(order.Within(l.e, l.d));
+}
+
+TEST(HappensBefore, KnowsNothingOfOtherDevices) {
+  Builder b("two", Mode::kTrain, 1, DType::kF32, {{"data", 2}});
+  const TaskId first = b.AddCompute(0, Lane::kCompute, Copy{}, {}, {}, {});
+  for (int i = 0; i < 2; ++i) b.AddCompute(1, Lane::kCompute, Copy{}, {}, {}, {});
+  const Program program = std::move(b).Build();
+  const HappensBefore order(program);
+  EXPECT_FALSE(order.Within(first, TaskId{2}));
+  EXPECT_FALSE(order.Carried(first, TaskId{2}));
+  EXPECT_TRUE(order.Within(TaskId{1}, TaskId{2}));
 }
 
 }  // namespace

@@ -49,6 +49,16 @@ TEST(PlaceBuffers, LifetimesApartShareBytes) {
   EXPECT_TRUE(VerifyMemoryMap(c.program, map).ok());
 }
 
+TEST(PlaceBuffers, TheLargestIsPlacedFirst) {
+  Builder b("sizes", Mode::kTrain, 1, DType::kF32, {});
+  const BufferId small = b.AddBuffer(0, "small", DType::kF32, {16}), large = b.AddBuffer(0, "large", DType::kF32, {32});
+  b.AddCompute(0, Lane::kCompute, Copy{}, {b.Write(small), b.Write(large)}, {}, {});
+  const Program program = std::move(b).Build();
+  const MemoryMap map = PlaceBuffers(program, Dense(program));
+  EXPECT_EQ(map.offset[large.value], 0);
+  EXPECT_EQ(map.offset[small.value], 128);
+}
+
 TEST(PlaceBuffers, AcrossLanesOnlyWithWaits) {
   Chain c(Lane::kCopy);
   EXPECT_FALSE(Share(PlaceBuffers(c.program, Dense(c.program)), c.x, c.z)) << "nothing orders the lanes";

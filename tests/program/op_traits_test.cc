@@ -91,6 +91,10 @@ TEST(TraitsOfOperands, NumberAndOrderFollowAttributesAndCount) {
   EXPECT_EQ(NamesOfOperands(CheckFinite{}, 4), "x flag x flag");
 }
 
+TEST(TraitsOfOperands, OfNoOperandsAreThoseOfNoOp) {
+  for (const Op& op : AllOps()) EXPECT_FALSE(TraitsOfOperands(op, 0).has_value()) << Name(op);
+}
+
 TEST(TraitsOfOperands, AreDescribedAsTheyAre) {
   EXPECT_EQ(DescribeOperands(LrnBackward{}), "x read, dy read, dx write");
   EXPECT_EQ(DescribeOperands(Sum{}), "x read …, y write");
