@@ -19,8 +19,8 @@ namespace {
 
 constexpr Access kR = Access::kRead, kW = Access::kWrite, kA = Access::kAccumulate;
 
-// Of a max pooling that notes its maxima: a byte numbers the cells, and kernels keep 255 for none.
-constexpr int64_t kMostWindowCells = 255;
+// Of a max pooling that notes its maxima: a byte numbers the cells.
+constexpr int64_t kMostWindowCells = 256;
 
 // Visits what a task does. Each overload fills `problem_` with the first thing that does not fit, and returns early where
 // later checks would read operands that are not there.

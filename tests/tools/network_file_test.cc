@@ -117,7 +117,7 @@ TEST(NetworkFile, EveryLayerAndInitialiserIsReadAsItWasWritten) {
   x = net.Lrn("lrn", x, {.size = 3, .groups = 2, .alpha = 0.1, .beta = 0.5, .k = 1});
   x = net.AvgPool("mean", x, {.kernel = 2, .kernel_w = 1, .stride = 1, .pad = 0, .count_pad = false, .ceil_mode = true});
   x = net.MaxPool("max", x, {.kernel = 2, .stride = 1, .pad = 1, .ceil_mode = true});
-  x = net.Flatten("flatten", net.Concat("one", {net.Concat("both", {x, x})}));
+  x = net.Flatten("flatten", net.Concat("three", {net.Concat("both", {x, x}), x}));
   x = net.Dropout("dropout", net.Relu("relu", x), {.rate = 0.25});
   x = net.FullyConnected("fc", x, {.out_features = 5, .bias_init = {Initializer::Kind::kConstant, -1.5}});
   net.SoftmaxCrossEntropy("loss", x, {.weight = 2, .label_smoothing = 0.2});
