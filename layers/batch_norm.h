@@ -16,8 +16,8 @@
 //            sums.
 // Strategies batch: sums of a synchronous layer, and dw and db, are added over positions; ghosts want whole groups on each.
 //            group: each position has C/M channels, without communication.
-// Errors     InvalidArgument unless the input is [F] or [C,H,W], epsilon in [program::kLeastEpsilon, 1], momentum in [0, 1] and
-//            samples_per_group at least 0. FailedPrecondition of lowering where groups do not divide the batch.
+// Errors     InvalidArgument unless the input is [F] or [C,H,W], epsilon in [program::kLeastEpsilon, 1], momentum in [0, 1]
+//            and samples_per_group at least 0. FailedPrecondition of lowering where groups do not divide the batch.
 // Numerics   sums are in double; program/formulas/batch_norm.h bounds their error. Running statistics are f32.
 // Source     Ioffe & Szegedy 2015, algorithms 1 and 2; names and defaults are PyTorch's.
 #ifndef COLONNADE_LAYERS_BATCH_NORM_H_
