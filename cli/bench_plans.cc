@@ -5,7 +5,6 @@
 // --deterministic each plan runs twice, which shows what that costs. Step times are means without the longest tenth; the
 // spread is that of the slices.
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,7 +85,11 @@ absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, cons
   return absl::OkStatus();
 }
 
-constexpr const char* kPlansOfBench[] = {"single", "data", "model", "hybrid", "owt", partition::kAutoPlan};
+std::vector<std::string> NamesOfPlans() {
+  std::vector<std::string> names = partition::PlanNames();
+  names.emplace_back(partition::kAutoPlan);
+  return names;
+}
 
 bool IsAskedFor(const PlansFlags& flags, absl::string_view plan) {
   return flags.plans.empty() ? flags.devices > 1 || plan == "single" : absl::c_linear_search(flags.plans, plan);
@@ -98,9 +101,9 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
                                                                              const partition::LowerOptions& lower,
                                                                              const engine::Machine& machine) {
   std::vector<std::pair<std::string, partition::Plan>> plans;
-  for (const char* name : {"single", "data", "model", "hybrid", "owt"}) {
+  for (const std::string& name : partition::PlanNames()) {
     if (!IsAskedFor(flags, name)) continue;
-    const int devices = absl::string_view(name) == "single" ? 1 : flags.devices;
+    const int devices = name == "single" ? 1 : flags.devices;
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(name, graph, {.devices = devices, .global_batch = flags.batch});
     if (plan.ok()) {
@@ -201,7 +204,7 @@ SubCommand AddBenchPlans(CLI::App& bench) {
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   const auto flags = std::make_shared<PlansFlags>();
   plans->add_option("PLAN", flags->plans, "the plans that are timed, by name (default: all)")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlansOfBench), std::end(kPlansOfBench))));
+      ->check(CLI::IsMember(NamesOfPlans()));
   plans->add_option("--model", flags->model, "network of the zoo")->type_name("MODEL")->required();
   plans->add_option("--batch", flags->batch, "global batch")
       ->check(CLI::Range(int64_t{1}, kMostBatch))
