@@ -197,6 +197,10 @@ TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
     EXPECT_EQ(values[program::StepScalar::kStep], 7);
     EXPECT_EQ(values[program::StepScalar::kSeed], 9);
   }
+  const auto look = [](size_t) { return absl::OkStatus(); };
+  ASSERT_TRUE(executor_->EnqueueAround({.learning_rate = 0.5, .step = 8, .seed = 9}, look).ok());
+  ASSERT_TRUE(executor_->Collect().ok());
+  for (BufferId scalars : two_.scalars) EXPECT_EQ(loaded().memory[scalars.value][program::StepScalar::kStep], 8);
 }
 
 // What changes a parameter is launched after the look at it; all is launched, whatever the looks say.
@@ -239,6 +243,7 @@ TEST(ExecutorAround, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
     if (fails)
       std::erase_if(expected, [](const std::string& call) { return call == "look at late" || call == "look at frozen"; });
     EXPECT_EQ(backend.latest->calls, expected);
+    EXPECT_EQ(backend.latest->fenced_at, std::vector<size_t>(step + 1)) << "before all else of each step";
     EXPECT_EQ(executor->in_flight(), step + 1);
   }
 }

@@ -75,6 +75,23 @@ std::unique_ptr<ProgramMemory> Placed(const program::Program& program, MemoryBoo
   return memory;
 }
 
+TEST(CheckDeviceCount, ABackendHasAtLeastAsManyDevicesAsAProgram) {
+  EXPECT_TRUE(CheckDeviceCount(Sums(), 3).ok());
+  EXPECT_TRUE(CheckDeviceCount(Sums(), 2).ok());
+  EXPECT_EQ(CheckDeviceCount(Sums(), 1).message(), "the Program is for 2 devices, the backend has 1; make it with as many");
+}
+
+TEST(CheckLogicalAccess, IsOfAllElementsOfATensorThatIsNoBucket) {
+  program::Builder builder("buffers", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
+  const BufferId x = builder.AddBuffer(0, "x", DType::kF32, {2, 3});
+  const BufferId bucket = builder.AddBucket({.name = "bucket", .lifetime = Lifetime::kPersistent});
+  const program::Program program = std::move(builder).Build();
+  EXPECT_TRUE(CheckLogicalAccess(program, x, 24).ok());
+  for (size_t bytes : {20, 25, 28}) EXPECT_FALSE(CheckLogicalAccess(program, x, bytes).ok()) << bytes;
+  EXPECT_EQ(CheckLogicalAccess(program, x, 20).message(), "buffer x has 6 elements, not 5");
+  EXPECT_EQ(CheckLogicalAccess(program, bucket, 0).message(), "buffer bucket is a bucket; its members have logical content");
+}
+
 TEST(Loading, ProgramsShareAllTheirMemoryAndPersistentBuffersStay) {
   const program::Program program = Sums();
   MemoryBooks books(2, 0, HostMemory());
