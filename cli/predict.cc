@@ -80,7 +80,7 @@ constexpr char kNoteOnMomentsOfNoise[] =
 // What is no error but may not be what was meant.
 void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const layers::LayerGraph& graph) {
   NoteFewerClasses(flags.network, graph, data::LabelledClasses(named), /*advises=*/false);
-  if (flags.data.source == kSyntheticData) Say(kNoteOnMomentsOfNoise);
+  if (flags.data.source == kSyntheticData && MeasuresPixels(flags.data)) Say(kNoteOnMomentsOfNoise);
 }
 
 // `question` must stay where it is, since the stream adds to what is unanswered.

@@ -170,12 +170,22 @@ absl::StatusOr<std::string> OnlyOne(const std::string& folder, const std::vector
                       absl::StrJoin(found, ", ")));
 }
 
+absl::Status SeveralTestFiles(const std::string& folder, const std::vector<std::string>& found) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected one file of test images, found %s; keep those of one set "
+                      "in a folder",
+                      folder, absl::StrJoin(found, ", ")));
+}
+
 bool IsTestName(absl::string_view name) { return IsNamed(name, kTestEndings[0]) || IsNamed(name, kTestEndings[1]); }
 
 // Test images without a training file: those of a file of their own name, which no other file's images are.
 absl::StatusOr<std::string> TestFileAloneIn(const std::string& folder) {
-  const std::vector<std::string> test = FilesIn(folder, IsTestName);
-  if (!test.empty()) return OnlyOne(folder, test);
+  for (const char* ending : kTestEndings) {
+    const std::vector<std::string> test = FilesIn(folder, [&](absl::string_view name) { return IsNamed(name, ending); });
+    if (test.size() == 1) return test[0];
+    if (test.size() > 1) return SeveralTestFiles(folder, test);
+  }
   return NoSplit(
       absl::StrFormat("%s: expected test images in val.rec, test.rec, …_val.rec or …_test.rec, found none", folder));
 }
@@ -185,7 +195,9 @@ absl::StatusOr<std::string> TrainingFileIn(const std::string& folder) {
       FilesIn(folder, [](absl::string_view name) { return IsRecordName(name) && !IsTestName(name); });
   if (!others.empty()) return OnlyOne(folder, others);
   return NoSplit(
-      absl::StrFormat("%s: expected training images in train.rec or …_train.rec, found test images alone", folder));
+      absl::StrFormat("%s: expected training images in train.rec or …_train.rec, found test images alone; a file that is "
+                      "named itself is taken for any of them",
+                      folder));
 }
 
 // The file of a folder for that split: beside the one file train.rec, or else told by its name.
@@ -254,6 +266,12 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> ReadRecordIndex(const OpenFi
   return *std::move(offsets);
 }
 
+// Records are numbered, as a rule; some programs name them by words.
+std::string KeyOfIndex(absl::string_view word) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(word, &number) ? absl::StrCat(number) : std::string(word);
+}
+
 }  // namespace
 
 absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t payload_bytes, int64_t classes) {
@@ -273,7 +291,8 @@ absl::StatusOr<ImageRecord> ParseImageRecord(absl::string_view start, int64_t pa
 
 absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, int64_t file_bytes) {
   std::vector<int64_t> offsets;
-  absl::flat_hash_set<int64_t> keys, seen;
+  absl::flat_hash_set<std::string> keys;
+  absl::flat_hash_set<int64_t> seen;
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -283,12 +302,12 @@ absl::StatusOr<std::vector<int64_t>> ParseRecordIndex(absl::string_view text, in
           absl::StrFormat("line %d: expected %s, found \"%s\"", number, expected, line.substr(0, 80)));
     };
     const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(line), '\t');
-    int64_t key = 0, offset = 0;
-    if (words.size() != 2 || !absl::SimpleAtoi(words[0], &key) || !absl::SimpleAtoi(words[1], &offset)) {
+    int64_t offset = 0;
+    if (words.size() != 2 || words[0].empty() || !absl::SimpleAtoi(words[1], &offset)) {
       return wrong("a number, a tab and an offset");
     }
     if (offset < 0 || offset >= file_bytes) return wrong(absl::StrFormat("an offset in a file of %d bytes", file_bytes));
-    if (!keys.insert(key).second) return wrong("a number that no line before has");
+    if (!keys.insert(KeyOfIndex(words[0])).second) return wrong("a number that no line before has");
     if (!seen.insert(offset).second) return wrong("an offset that no line before has");
     offsets.push_back(offset);
   }

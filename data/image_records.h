@@ -6,7 +6,8 @@
 //
 //   FILE_train.rec or train.rec: training images; test images are FILE_val.rec, FILE_test.rec, val.rec or test.rec beside it
 //   any other FILE.rec: training images alone
-//   a folder with such files
+//   a folder with such files: of one of training images, or of several the one called so; of test images that for
+//   validation
 #ifndef COLONNADE_DATA_IMAGE_RECORDS_H_
 #define COLONNADE_DATA_IMAGE_RECORDS_H_
 

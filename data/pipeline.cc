@@ -234,8 +234,8 @@ absl::Status Pipeline::Note(int64_t position, const Filled& sample) {
 std::vector<BadSamples> Pipeline::Report(bool with_last) {
   if (with_last && bad_.count > 0) reports_.push_back(std::exchange(bad_, {.epoch = bad_.epoch}));
   std::vector<BadSamples> reports = std::exchange(reports_, {});
-  if (has_told_) return {};
-  has_told_ = options_.once && !reports.empty();
+  if (!options_.once || reports.empty()) return reports;
+  reports.resize(std::exchange(has_told_, true) ? 0 : 1);
   return reports;
 }
 

@@ -11,8 +11,10 @@ namespace {
 constexpr size_t kLongestFound = 60;
 
 std::string Clipped(std::string text) {
-  if (text.size() > kLongestFound) text = text.substr(0, kLongestFound - 3) + "...";
-  return text;
+  if (text.size() <= kLongestFound) return text;
+  size_t end = kLongestFound - 3;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character of UTF-8
+  return text.substr(0, end) + "...";
 }
 
 // What is nested may be as deep as the file is long.

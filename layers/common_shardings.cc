@@ -101,8 +101,9 @@ absl::Status NotLegal(absl::string_view layer_type, Strategy strategy, absl::str
 
 absl::Status CheckSeveral(absl::Span<const program::Shape> inputs) {
   if (inputs.size() > 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "expected at least two inputs, found %s; leave the layer out and read its input instead", Listed(inputs)));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected at least two inputs, found %s%s", Listed(inputs),
+                      inputs.empty() ? "" : "; leave the layer out and read its input instead"));
 }
 
 std::string Listed(absl::Span<const program::Shape> inputs) {

@@ -12,7 +12,7 @@ namespace colonnade::cli {
 // Returns what to say where threads waited for cores for this share of the time, from 0 to 1; "" below a tenth.
 std::string BusyWarning(double waited_share);
 
-// Adds up the time between Begin and End, and how much of it the thread of a device waited that waited most. Threads that
+// Adds up the time between Begin and End, and how much of each the thread of a device waited that waited most. Threads that
 // begin or end between the two are not counted, nor is anything where the system does not say it (cpu::CoreWaits).
 class CoreWaitCount {
  public:

@@ -4,7 +4,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace colonnade::cli {
 namespace {
@@ -13,11 +12,10 @@ bool IsXml(absl::string_view bytes) { return absl::StartsWith(bytes, "<svg") || 
 
 bool IsHtml(absl::string_view bytes) { return absl::StartsWithIgnoreCase(bytes, "<!doctype html"); }
 
-// Whether the first key of a JSON object is `key`.
-bool BeginsWithKey(absl::string_view bytes, absl::string_view key) {
-  bytes = absl::StripLeadingAsciiWhitespace(bytes);
-  if (!absl::ConsumePrefix(&bytes, "{")) return false;
-  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(bytes), absl::StrCat("\"", key, "\""));
+// Whether an object of JSON has `key` near its beginning, where writers and people put what a file is.
+bool HasKey(absl::string_view bytes, absl::string_view key) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(bytes), "{") &&
+         absl::StrContains(bytes, absl::StrCat("\"", key, "\""));
 }
 
 // Eight bytes are the length of the header, of which the highest are 0, and the header is a JSON object.
@@ -42,11 +40,10 @@ constexpr KindRow kKinds[] = {
     {FileKind::kDrawing, "an SVG", IsXml},
     {FileKind::kTextDrawing, "a drawing in text", IsDrawnInText},
     {FileKind::kPage, "an HTML page", IsHtml},
-    {FileKind::kTimeline, "a timeline", [](absl::string_view bytes) { return BeginsWithKey(bytes, "traceEvents"); }},
+    {FileKind::kTimeline, "a timeline", [](absl::string_view bytes) { return HasKey(bytes, "traceEvents"); }},
     {FileKind::kWeights, "a safetensors file", IsSafetensors},
-    {FileKind::kPlan, "a plan", [](absl::string_view bytes) { return BeginsWithKey(bytes, "colonnade_plan"); }},
-    {FileKind::kProfile, "a machine profile",
-     [](absl::string_view bytes) { return BeginsWithKey(bytes, "colonnade_machine"); }},
+    {FileKind::kPlan, "a plan", [](absl::string_view bytes) { return HasKey(bytes, "colonnade_plan"); }},
+    {FileKind::kProfile, "a machine profile", [](absl::string_view bytes) { return HasKey(bytes, "colonnade_machine"); }},
     {FileKind::kTable, "a table of io-bench", [](absl::string_view bytes) { return absl::StartsWith(bytes, "format,"); }},
     {FileKind::kManPage, "a manual page", [](absl::string_view bytes) { return absl::StartsWith(bytes, ".TH "); }},
 };

@@ -86,7 +86,10 @@ std::string FolderOf(absl::string_view contents, absl::string_view flag) {
 void WarnOfOtherCheckpoints(const CheckpointFlags& flags, const std::string& path, absl::string_view contents) {
   const std::string from = flags.resume.value_or("").empty() ? flags.folder : *flags.resume;
   const std::string saved = FolderOf(contents, "checkpoint"), begun = FolderOf(contents, "resume");
-  if (saved.empty() || IsOrIsIn(from, saved) || (!begun.empty() && IsOrIsIn(from, begun))) return;
+  std::error_code ignored;
+  const bool is_there =
+      !saved.empty() && std::filesystem::exists(saved, ignored);  // else it was moved, or this is elsewhere
+  if (!is_there || IsOrIsIn(from, saved) || (!begun.empty() && IsOrIsIn(from, begun))) return;
   Warn(
       absl::StrFormat("--log: %s is of a run whose checkpoints are in %s, and this run goes on from %s; if these are two "
                       "runs, name another file",
@@ -117,6 +120,24 @@ std::string BeginningOf(const std::string& path) {
   file.read(bytes.data(), kMostHeadBytes);
   bytes.resize(static_cast<size_t>(file.gcount()));
   return bytes;
+}
+
+absl::Status HasStepsOfARun(const std::string& path, absl::string_view or_else) {
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--log: expected a new file, or %s, found %s, which has the steps of a run; name another file, or "
+                      "remove this one",
+                      or_else, path));
+}
+
+// A run that found no checkpoint begins its log anew, but no other's.
+absl::Status CheckBeginsItsOwn(const std::string& path, absl::string_view contents, const CheckpointFlags& flags) {
+  const auto place_of = [](const std::string& folder) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(folder, ignored);
+  };
+  const std::string saved = FolderOf(contents, "checkpoint");
+  if (!HasSteps(contents) || (!saved.empty() && place_of(saved) == place_of(flags.folder))) return absl::OkStatus();
+  return HasStepsOfARun(path, "that of a run whose checkpoints are where this one's are");
 }
 
 }  // namespace
@@ -162,12 +183,10 @@ absl::Status CheckLog(const TrainFlags& flags) {
   const std::string path = LogPathOf(flags.record), beginning = BeginningOf(path);
   if (IsTornHead(beginning)) return absl::OkStatus();
   RETURN_IF_ERROR(CheckHead(path, beginning));
-  const bool begins_anew = !flags.record.log.empty() && !flags.checkpoint.resume.has_value();
-  if (!begins_anew || !HasSteps(beginning)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "--log: expected a new file, or --resume to go on with the run of this log, found %s, which has the steps of a run; "
-      "name another file, or remove this one",
-      path));
+  std::error_code ignored;
+  const bool is_of_drawing = flags.record.log.empty() && std::filesystem::exists(flags.record.curves, ignored);
+  if (flags.checkpoint.resume.has_value() || is_of_drawing || !HasSteps(beginning)) return absl::OkStatus();
+  return HasStepsOfARun(path, "--resume to go on with the run of this log");
 }
 
 std::string LogPathOf(const RecordFlags& flags) {
@@ -192,7 +211,11 @@ absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const TrainFlags& flags, co
 absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const CheckpointFlags& checkpoint) {
   int64_t kept = 0;
   std::error_code ignored;
-  if (course_.start.step > 0 && std::filesystem::exists(path, ignored)) {
+  const bool may_go_on = checkpoint.resume.has_value() && std::filesystem::exists(path, ignored);
+  if (may_go_on && course_.start.step == 0) {
+    ASSIGN_OR_RETURN(const std::string contents, engine::ReadFile(path, kLargestLog));
+    RETURN_IF_ERROR(CheckBeginsItsOwn(path, contents, checkpoint));
+  } else if (may_go_on) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path, kLargestLog));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) {

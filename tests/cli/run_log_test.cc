@@ -140,8 +140,15 @@ TEST_F(Records, OfARunThatBeginsAnewAreNoneOfAnother) {
 
 // A run that is started again and again goes on with its log, be there a checkpoint yet or not.
 TEST_F(Records, OfARunThatMayGoOnAreReplacedWhereNoCheckpointIsThere) {
-  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=3 --log=", In("l.jsonl"))).code, 0);
-  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --resume --checkpoint=", In("run"), " --log=", In("l.jsonl"))).code, 0);
+  const auto train = [&](const char* folder, const char* flags) {
+    return absl::StrCat(kTrainSmall, flags, " --checkpoint=", In(folder), " --log=", In("l.jsonl"));
+  };
+  ASSERT_EQ(Run(train("run", "--steps=3")).code, 0);
+  std::filesystem::remove_all(In("run"));
+  const std::string log = *engine::ReadFile(In("l.jsonl"));
+  ExpectError(train("mistyped", "--steps=1 --resume"), 2, {"l.jsonl, which has the steps of a run"});
+  EXPECT_EQ(*engine::ReadFile(In("l.jsonl")), log);
+  ASSERT_EQ(Run(train("run", "--steps=1 --resume")).code, 0);
   EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u);
 }
 
@@ -149,6 +156,8 @@ TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
   const std::string all = absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("c.svg"));
   ASSERT_EQ(Run(all).code, 0);
   EXPECT_EQ(Run(all).code, 0);
+  std::filesystem::remove(In("c.svg"));
+  ExpectError(all, 2, {"--log: expected a new file", "c.jsonl, which has the steps of a run"});
 }
 
 TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {

@@ -119,7 +119,7 @@ TEST(BadSamples, OfASetThatIsReadAgainAreToldOnceWithoutAnEpoch) {
   options.once = true;
   const auto pipeline = *Pipeline::Create(set, options);
   EXPECT_THAT(pipeline->Report(), ::testing::IsEmpty());
-  for (int64_t at : {0, 100}) ASSERT_TRUE(ReadSamples(*pipeline, at, 100).ok());
+  for (int64_t at : {0, 100, 0, 100}) ASSERT_TRUE(ReadSamples(*pipeline, at, 100).ok());
   const std::vector<BadSamples> reports = pipeline->Report(/*with_last=*/true);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].count, 2);

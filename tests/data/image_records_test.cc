@@ -97,7 +97,11 @@ TEST_F(RecordFiles, AFolderOfTestImagesAloneHasThose) {
   PutThree("val.rec");
   EXPECT_EQ(Opened(path_, SplitOf::kTest)->size(), 3);
   EXPECT_TRUE(IsNoSplit(Error(path_))) << "what is tested is not trained on";
-  EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("found test images alone"));
+  EXPECT_THAT(std::string(Error(path_).message()), HasSubstr("found test images alone; a file that is named itself"));
+  Put("a_test.rec", ImageRecordOf(0, "test"));
+  EXPECT_EQ(Opened(path_, SplitOf::kTest)->size(), 3) << "of both that for validation";
+  PutThree("a_val.rec");
+  EXPECT_THAT(std::string(Error(path_, SplitOf::kTest).message()), HasSubstr("expected one file of test images, found "));
 }
 
 TEST_F(RecordFiles, AFolderWithAFileOfAnotherNameHasTrainingImagesAlone) {
@@ -123,7 +127,7 @@ TEST_F(RecordFiles, AnIndexChoosesRecordsInAnyOrder) {
   EXPECT_THAT(LabelsOf(*train), ElementsAre(2, 1));
   EXPECT_EQ(BytesOf(*train, 1), "six");
   EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("the index has 2 records, in 72 of 108 bytes")));
-  Put("train.idx", "0\t36\n1\t72\n2\t0\n\n");
+  Put("train.idx", "one\t36\ntwo\t72\n2\t0\n\n");
   EXPECT_THAT(LabelsOf(*Opened(path_)), ElementsAre(2, 0, 1));
   EXPECT_THAT(Opened(path_)->notes(), IsEmpty());
 }
@@ -134,7 +138,7 @@ TEST_F(RecordFiles, AWrongLineOfAnIndexIsNamed) {
                                        {"1\t-4", "an offset in a file of 108 bytes"},
                                        {"1\t99999999999999999999", "a number, a tab and an offset"},
                                        {"1 36", "a number, a tab and an offset"},
-                                       {"one\t36", "a number, a tab and an offset"},
+                                       {"\t36", "a number, a tab and an offset"},
                                        {"00\t36", "a number that no line before has"},
                                        {"1\t0", "an offset that no line before has"}}) {
     Put("train.idx", absl::StrCat("0\t0\n", line, "\n"));

@@ -203,6 +203,15 @@ TEST(MachineFromJson, NumbersEndWhereTheirBoundsDo) {
   }
 }
 
+TEST(MachineFromJson, ALongNameIsCutBehindACharacter) {
+  std::string name;
+  for (int i = 0; i < 40; ++i) name += "\u00f6";
+  EXPECT_THAT(ErrorOf(R"("name":)", absl::StrCat("\"x", name, "\": 1, \"name\":")),
+              HasSubstr(absl::StrCat("x", name.substr(0, 56), "...: unknown field")));
+  EXPECT_THAT(ErrorOf(R"("name":)", absl::StrCat("\"", name, "\": 1, \"name\":")),
+              HasSubstr(absl::StrCat(name.substr(0, 56), "...: unknown field")));
+}
+
 // Links of many nodes say nothing of themselves where there are no devices.
 TEST(MachineFromJson, ThatThereAreNoDevicesIsSaidFirst) {
   const absl::Status status = MachineFromJson(R"({"colonnade_machine": 1, "name": "none", "devices": [],
