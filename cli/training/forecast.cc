@@ -67,9 +67,9 @@ absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& 
                    tools::OpenMachine(flags.profile.machine, /*notes=*/nullptr, KernelsOf(flags.backend)));
   const bool is_of_cpu = machine.cores.value > 0;
   if (is_of_cpu != (backend == "cpu")) {
-    return None(absl::StrFormat(is_of_cpu ? "machine %s is of CPU devices, this run is on GPUs"
-                                          : "machine %s has no \"cores\", as those of CPU devices have, this run is on them",
-                                machine.Title()));
+    const char* kind = is_of_cpu ? "is of CPU devices, this run is on GPUs"
+                                 : "has no \"cores\", which CPU devices share; this run is on CPU devices";
+    return None(absl::StrFormat("machine %s %s", machine.Title(), kind));
   }
   if (const std::string warning = tools::KernelWarning(machine, KernelsOf(flags.backend)); !warning.empty())
     return None(warning);

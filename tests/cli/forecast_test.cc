@@ -49,7 +49,7 @@ TEST(MakeForecast, IsOfTheKindOfDevicesThatTrain) {
     flags.profile.machine = absl::StrCat(kSourceDir, "/bench/machines/", machine, ".json");
     return std::string(MakeForecast(flags, *session, backend).status().message());
   };
-  EXPECT_THAT(error("dgx1-v100", "cpu"), HasSubstr("is of GPUs, this run is on CPU devices"));
+  EXPECT_THAT(error("dgx1-v100", "cpu"), HasSubstr("has no \"cores\", which CPU devices share; this run is on CPU devices"));
   EXPECT_THAT(error("cpu-2core", "cuda"), HasSubstr("is of CPU devices, this run is on GPUs"));
   EXPECT_EQ(error("dgx1-v100", "cuda"), "");
   EXPECT_EQ(error("cpu-2core", "cpu"), "");
