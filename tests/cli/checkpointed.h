@@ -16,8 +16,6 @@
 
 namespace colonnade::cli {
 
-inline constexpr char kTrainDigits[] = "train --model=two_column --data=digits --width=0.25 ";
-
 class Checkpointed : public Command {
  protected:
   std::string Run1() const { return In("run"); }

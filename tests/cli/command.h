@@ -32,6 +32,9 @@ struct Result {
   std::string out, err;
 };
 
+// The smallest network on the smallest set: a step takes milliseconds.
+inline constexpr char kTrainDigits[] = "train --model=two_column --data=digits --width=0.25 ";
+
 class Command : public Folder {
  protected:
   // Starts the command with its output in files, after `prepare` in the new process; the process id.

@@ -78,12 +78,10 @@ TEST(IsEvaluationDue, AfterEverySoManyEpochsOfTheWholeRun) {
   EXPECT_THAT(DueSteps({.epochs = 1}, resumed, 12), ElementsAre(4, 9));
 }
 
-const char kTrainLittle[] = "train --model=two_column --data=digits --width=0.25 ";
-
 class EvaluationsOfTrain : public Command {
  protected:
   json Train(const std::string& rest) const {
-    const Result r = Run(absl::StrCat(kTrainLittle, "--json ", rest));
+    const Result r = Run(absl::StrCat(kTrainDigits, "--json ", rest));
     EXPECT_EQ(r.code, 0) << r.err;
     return json::parse(r.out);
   }
@@ -95,7 +93,7 @@ class EvaluationsOfTrain : public Command {
 };
 
 TEST_F(EvaluationsOfTrain, ArePrintedAndStandInTheResultAndTheLog) {
-  const Result r = Run(absl::StrCat(kTrainLittle, "--steps=7 --eval-every=3 --json --log=", In("l")));
+  const Result r = Run(absl::StrCat(kTrainDigits, "--steps=7 --eval-every=3 --json --log=", In("l")));
   ASSERT_EQ(r.code, 0) << r.err;
   const json j = json::parse(r.out);
   EXPECT_THAT(StepsOf(j["evaluations"]), ElementsAre(3, 6, 7));
@@ -146,7 +144,7 @@ TEST_F(EvaluationsOfTrain, EndTheRunWhereTheTargetIsReached) {
   EXPECT_EQ(j["until"]["step"], 60);
   EXPECT_EQ(j["until"]["value"], top1[2]);
   EXPECT_EQ(j["until"]["seconds"], j["evaluations"][2]["seconds"]);
-  const Result printed = Run(absl::StrCat(kTrainLittle, target));
+  const Result printed = Run(absl::StrCat(kTrainDigits, target));
   EXPECT_EQ(printed.code, 0);
   EXPECT_THAT(printed.out, HasSubstr("is reached: top-1 "));
   EXPECT_THAT(printed.out, HasSubstr(" after 60 steps, "));
@@ -158,7 +156,7 @@ TEST_F(EvaluationsOfTrain, SayThatTheTargetIsNotReached) {
   EXPECT_EQ(j["until"]["reached"], false);
   EXPECT_TRUE(j["until"]["step"].is_null());
   EXPECT_TRUE(j["until"]["seconds"].is_null());
-  const Result r = Run(absl::StrCat(kTrainLittle, "--steps=3 --until=loss:0.001"));
+  const Result r = Run(absl::StrCat(kTrainDigits, "--steps=3 --until=loss:0.001"));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("loss 0.0010 is not reached: the best was loss "));
 }
@@ -168,7 +166,7 @@ TEST_F(EvaluationsOfTrain, NameTheBestWhereTheTargetIsNotReached) {
   const json all = Train(run);
   double best = 0;
   for (const json& e : all["evaluations"]) best = std::max(best, e["test"]["top1"].get<double>());
-  EXPECT_THAT(Run(absl::StrCat(kTrainLittle, run, "--until=top1:1")).out,
+  EXPECT_THAT(Run(absl::StrCat(kTrainDigits, run, "--until=top1:1")).out,
               HasSubstr(absl::StrFormat("the best was top-1 %.2f %% after ", 100 * best)));
 }
 
@@ -185,7 +183,7 @@ TEST_F(EvaluationsOfTrain, OfARunThatGoesOnAfterItsTargetEndItAtOnce) {
 }
 
 TEST_F(EvaluationsOfTrain, ThatAreStoppedAreNotReported) {
-  const pid_t child = Start(absl::StrCat(kTrainLittle, "--epochs=100000 --eval-every=1 --json"));
+  const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --eval-every=1 --json"));
   AwaitMessage("step 9: test");
   ::kill(child, SIGINT);
   const Result r = Wait(child);
@@ -228,10 +226,10 @@ TEST_F(EvaluationsOfTrain, OfStepsThatWereNotKeptAreMadeAgain) {
 
 TEST_F(EvaluationsOfTrain, AreAskedForInWordsThatAreUnderstood) {
   for (const char* bad : {"0", "1m", "x"}) {
-    ExpectError(absl::StrCat(kTrainLittle, "--eval-every=", bad), 2, {"--eval-every", "steps, or of epochs", bad});
+    ExpectError(absl::StrCat(kTrainDigits, "--eval-every=", bad), 2, {"--eval-every", "steps, or of epochs", bad});
   }
   for (const char* bad : {"top1:60", "top2:0.5", "0.5", "loss:0"}) {
-    ExpectError(absl::StrCat(kTrainLittle, "--until=", bad), 2, {"--until", "top1:X or top5:X", bad});
+    ExpectError(absl::StrCat(kTrainDigits, "--until=", bad), 2, {"--until", "top1:X or top5:X", bad});
   }
 }
 

@@ -26,8 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const char kTrainSmall[] = "train --model=two_column --data=digits --width=0.25 ";
-
 std::vector<json> LinesOf(const std::string& path) {
   std::vector<json> lines;
   for (const auto line : absl::StrSplit(*engine::ReadFile(path), '\n', absl::SkipEmpty()))
@@ -83,7 +81,7 @@ TEST(WholeLogBytes, AreThoseOfWholeLines) {
 using Records = Command;
 
 TEST_F(Records, HaveALineForTheRunForEachStepAndForTheTest) {
-  const Result r = Run(absl::StrCat(kTrainSmall, "--steps=4 --lr-policy=step:2,0.5 --json --log=", In("l.jsonl")));
+  const Result r = Run(absl::StrCat(kTrainDigits, "--steps=4 --lr-policy=step:2,0.5 --json --log=", In("l.jsonl")));
   ASSERT_EQ(r.code, 0) << r.err;
   const json result = json::parse(r.out);
   const std::vector<json> lines = LinesOf(In("l.jsonl"));
@@ -109,7 +107,7 @@ TEST_F(Records, HaveALineForTheRunForEachStepAndForTheTest) {
 }
 
 TEST_F(Records, OfARunThatGoesOnFollowThoseBefore) {
-  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --log=", In("l.jsonl"),
+  const std::string all = absl::StrCat(kTrainDigits, "--resume --checkpoint=", In("run"), " --log=", In("l.jsonl"),
                                        " --tensorboard=", In("tb"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
   Write("l.jsonl", absl::StrCat(*engine::ReadFile(In("l.jsonl")), "{\"step\":4,\"lo"));  // as where it was killed
@@ -127,7 +125,7 @@ TEST_F(Records, OfARunThatGoesOnFollowThoseBefore) {
 }
 
 TEST_F(Records, OfARunThatBeginsAnewAreNoneOfAnother) {
-  const std::string all = absl::StrCat(kTrainSmall, "--log=", In("l.jsonl"), " --steps=");
+  const std::string all = absl::StrCat(kTrainDigits, "--log=", In("l.jsonl"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
   const std::string log = *engine::ReadFile(In("l.jsonl"));
   ExpectError(absl::StrCat(all, 1), 2,
@@ -141,7 +139,7 @@ TEST_F(Records, OfARunThatBeginsAnewAreNoneOfAnother) {
 // A run that is started again and again goes on with its log, be there a checkpoint yet or not.
 TEST_F(Records, OfARunThatMayGoOnAreReplacedWhereNoCheckpointIsThere) {
   const auto train = [&](const char* folder, const char* flags) {
-    return absl::StrCat(kTrainSmall, flags, " --checkpoint=", In(folder), " --log=", In("l.jsonl"));
+    return absl::StrCat(kTrainDigits, flags, " --checkpoint=", In(folder), " --log=", In("l.jsonl"));
   };
   ASSERT_EQ(Run(train("run", "--steps=3")).code, 0);
   std::filesystem::remove_all(In("run"));
@@ -153,7 +151,7 @@ TEST_F(Records, OfARunThatMayGoOnAreReplacedWhereNoCheckpointIsThere) {
 }
 
 TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
-  const std::string all = absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("c.svg"));
+  const std::string all = absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("c.svg"));
   ASSERT_EQ(Run(all).code, 0);
   EXPECT_EQ(Run(all).code, 0);
   std::filesystem::remove(In("c.svg"));
@@ -162,7 +160,7 @@ TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
 
 TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {
   const auto run = [&](const std::string& flags, int steps) {
-    const Result r = Run(absl::StrCat(kTrainSmall, "--steps=", steps, " --log=", In("l.jsonl"), " ", flags));
+    const Result r = Run(absl::StrCat(kTrainDigits, "--steps=", steps, " --log=", In("l.jsonl"), " ", flags));
     EXPECT_EQ(r.code, 0) << r.err;
     return r.err;
   };
@@ -173,14 +171,14 @@ TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {
   // On from there, into another folder, twice.
   EXPECT_THAT(run(absl::StrCat(b, " --resume=", In("a")), 3), Not(HasSubstr(kWarning)));
   EXPECT_THAT(run(absl::StrCat(b, " --resume"), 4), Not(HasSubstr(kWarning)));
-  ASSERT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --checkpoint=", In("c"))).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", In("c"))).code, 0);
   EXPECT_THAT(run(absl::StrCat("--resume --checkpoint=", In("c")), 2),
               HasSubstr(absl::StrCat("warning: --log: ", In("l.jsonl"), " ", kWarning, In("b"),
                                      ", and this run goes on from ", In("c"))));
 }
 
 TEST_F(Records, GoOnInNoOtherFile) {
-  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --steps=");
+  const std::string all = absl::StrCat(kTrainDigits, "--resume --checkpoint=", In("run"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
   Write("notes", "mine\n");
   ExpectError(absl::StrCat(all, "2 --log=", In("notes")), 65, {"notes: expected the log of a run"});
@@ -191,7 +189,7 @@ TEST_F(Records, GoOnInTheLogOfNoOtherNetwork) {
   const std::string other =
       absl::StrCat("train --model=resnet20 --width=0.125 --data=digits --batch=8 --steps=1 --log=", In("l.jsonl"));
   ASSERT_EQ(Run(other).code, 0);
-  const std::string all = absl::StrCat(kTrainSmall, "--resume --checkpoint=", In("run"), " --steps=");
+  const std::string all = absl::StrCat(kTrainDigits, "--resume --checkpoint=", In("run"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
   ExpectError(
       absl::StrCat(all, "2 --log=", In("l.jsonl")), 65,
@@ -202,26 +200,26 @@ TEST_F(Records, BeginAnewInNoOtherFile) {
   for (const std::string& contents : {std::string("mine\n"), std::string("\x89PNG\r\n", 6)}) {
     Write("notes", contents);
     ExpectError(
-        absl::StrCat(kTrainSmall, "--steps=1 --log=", In("notes")), 65,
+        absl::StrCat(kTrainDigits, "--steps=1 --log=", In("notes")), 65,
         {"notes: expected the log of a run, whose first line has \"colonnade_log\": 1, found a file that begins with",
          "name another file, or remove this one"});
     EXPECT_EQ(*engine::ReadFile(In("notes")), contents);
   }
   Write("plot.jsonl", "{\"mine\": 1}\n");
-  ExpectError(absl::StrCat(kTrainSmall, "--steps=1 --curves=", In("plot.svg")), 65, {"begins with \"{\\\"mine\\\": 1}\""});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("plot.svg")), 65, {"begins with \"{\\\"mine\\\": 1}\""});
 }
 
 // Its process was killed within the first line.
 TEST_F(Records, BeginAnewInALogThatEndsInItsFirstLine) {
   for (const std::string contents : {"", "{\"colon", "{\"colonnade_log\":1,\"first_st"}) {
     Write("log.jsonl", contents);
-    EXPECT_EQ(Run(absl::StrCat(kTrainSmall, "--steps=1 --log=", In("log.jsonl"))).code, 0) << contents;
+    EXPECT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --log=", In("log.jsonl"))).code, 0) << contents;
     EXPECT_THAT(*engine::ReadFile(In("log.jsonl")), StartsWith("{\"colonnade_log\":1,\"first_step\":0,")) << contents;
   }
 }
 
 TEST_F(Records, OfARunThatGoesOnBeginAnewInALogThatEndsInItsFirstLine) {
-  const std::string run = absl::StrCat(kTrainSmall, "--checkpoint=", In("run"), " --resume ");
+  const std::string run = absl::StrCat(kTrainDigits, "--checkpoint=", In("run"), " --resume ");
   ASSERT_EQ(Run(absl::StrCat(run, "--steps=1")).code, 0);
   Write("log.jsonl", "{\"colonnade_log\":1,\"first_st");
   const Result r = Run(absl::StrCat(run, "--steps=2 --log=", In("log.jsonl")));
@@ -232,17 +230,17 @@ TEST_F(Records, OfARunThatGoesOnBeginAnewInALogThatEndsInItsFirstLine) {
 TEST_F(Records, ThatCannotBeWrittenAre74BeforeTheFirstStep) {
   Write("file", "x");
   for (const char* flag : {"--log=", "--tensorboard="}) {
-    const Result r = Run(absl::StrCat(kTrainSmall, "--steps=100000000 ", flag, In("file"), "/below"));
+    const Result r = Run(absl::StrCat(kTrainDigits, "--steps=100000000 ", flag, In("file"), "/below"));
     EXPECT_EQ(r.code, 74) << r.err;
     EXPECT_THAT(r.err, StartsWith("colonnade: cannot "));
     EXPECT_THAT(r.err, HasSubstr("file"));
   }
-  ExpectError(absl::StrCat(kTrainSmall, "--log=", In("one"), " --save=", In("one")), 2,
+  ExpectError(absl::StrCat(kTrainDigits, "--log=", In("one"), " --save=", In("one")), 2,
               {"--log: expected a file of its own", "one, which is that of --save"});
 }
 
 TEST_F(Records, ThatFindNoRoomEndWith74AndTheResults) {
-  const Result r = Wait(Start(absl::StrCat(kTrainSmall, "--steps=300 --json --log=", In("l.jsonl")), [] {
+  const Result r = Wait(Start(absl::StrCat(kTrainDigits, "--steps=300 --json --log=", In("l.jsonl")), [] {
     const rlimit most{.rlim_cur = 20000, .rlim_max = 20000};  // of the result, too, which takes some 12,000
     ::setrlimit(RLIMIT_FSIZE, &most);
   }));
