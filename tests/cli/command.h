@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,9 +39,13 @@ inline constexpr char kTrainDigits[] = "train --model=two_column --data=digits -
 
 class Command : public Folder {
  protected:
+  // Where OpenMP binds threads it has bound this one to one core, and what it starts would have that core alone.
+  Command() { cpu::KeepToCores(cpu::CoresOfProcess()); }
+
   // Starts the command with its output in files, after `prepare` in the new process; the process id.
   pid_t Start(const std::string& arguments, const std::function<void()>& prepare = {}) const {
     for (const char* stream : {"out", "err"}) std::filesystem::remove(In(stream));  // of an earlier run
+    std::fflush(nullptr);  // or the child would print this process's lines once more
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
