@@ -173,7 +173,7 @@ absl::Status Export(const CommandFlags& flags, const std::vector<Found>& all) {
       if (average != averages.end()) tensor = *average;
     }
   }
-  RETURN_IF_ERROR(engine::SaveTensors(flags.out, weights));
+  RETURN_IF_ERROR(engine::SaveTensors(flags.out, weights, checkpoint.manifest().metadata));
   if (flags.json) {
     PrintJson({{"path", found.path}, {"step", checkpoint.manifest().position.step}, {"out", flags.out}});
   }

@@ -19,6 +19,7 @@
 #include "cli/session/trained_weights.h"
 #include "cli/training/evaluations.h"
 #include "engine/io/weights.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 namespace {
@@ -35,10 +36,10 @@ struct Test {
   int64_t classes = 0;  // that labels reach, of the training set too if that is read
 };
 
-// Mean and deviation are those of the training set, as in training; so are the classes.
-absl::StatusOr<Test> OpenTest(const SessionFlags& flags) {
+// Mean and deviation are those that the weights state, or else those of the training set; then the classes are its, too.
+absl::StatusOr<Test> OpenTest(const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
   Samples train_samples;
-  if (MeasuresPixels(flags.data)) {
+  if (NeedsTrainingSet(flags, trained_on)) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
@@ -46,7 +47,7 @@ absl::StatusOr<Test> OpenTest(const SessionFlags& flags) {
   ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get()));
   test.classes = std::max(test.classes, data::LabelledClasses(*test.samples));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
-  ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, test.session, train_samples));
+  ASSIGN_OR_RETURN(const data::Moments moments, MomentsOf(flags, test.session, train_samples, trained_on));
   ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, data::SplitOf::kTest, moments));
   return test;
 }
@@ -78,7 +79,8 @@ void SayNotesOn(const Test& test, const SessionFlags& flags) {
 absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
-  ASSIGN_OR_RETURN(const Test test, OpenTest(flags));
+  ASSIGN_OR_RETURN(const std::optional<tools::TrainedOn> trained_on, TrainedOnOf(flags.weights.init, weights));
+  ASSIGN_OR_RETURN(const Test test, OpenTest(flags, trained_on));
   const Session& session = test.session;
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kEval)));
@@ -86,6 +88,7 @@ absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outc
   loading.reset();
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
   SayNotesOn(test, flags);
+  NoteOtherClasses(trained_on, *test.samples);
   outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);

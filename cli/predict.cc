@@ -30,6 +30,8 @@
 #include "engine/classification.h"
 #include "engine/io/weights.h"
 #include "engine/trainer.h"
+#include "tools/network_file.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 namespace {
@@ -60,17 +62,29 @@ int64_t DefaultBatch(int devices, int64_t images) {
   return (std::min(images, kMostImagesAtOnce) + devices - 1) / devices * devices;
 }
 
+using tools::TrainedOn;
+
 // The training set, which has the names of the classes, and of whose pixels the mean and the deviation are taken. Where
-// flags say those, a test set has the names, too.
-absl::StatusOr<Samples> OpenNamedClasses(const SessionFlags& flags) {
+// flags or weights say those, a test set has the names, too.
+absl::StatusOr<Samples> OpenNamedClasses(const SessionFlags& flags, const std::optional<TrainedOn>& trained_on) {
+  const bool is_measured = NeedsTrainingSet(flags, trained_on);
   if (flags.data.source.empty()) {
-    if (!MeasuresPixels(flags.data)) return Samples();
+    if (!is_measured) return Samples();
     return absl::FailedPreconditionError(
         "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
-        "those; found neither");
+        "those, as weights of train --save do; found none of them");
   }
   absl::StatusOr<Samples> train = OpenTrainingSet(flags);
-  return absl::IsNotFound(train.status()) && !MeasuresPixels(flags.data) ? OpenSamples(flags, data::SplitOf::kTest) : train;
+  return absl::IsNotFound(train.status()) && !is_measured ? OpenSamples(flags, data::SplitOf::kTest) : train;
+}
+
+// Gives a network of the zoo the images and classes that the weights state, where flags leave them open.
+void ApplyTo(NetworkFlags& flags, const TrainedOn& trained_on) {
+  if (tools::IsNetworkFile(flags.model)) return;
+  const program::Shape& image = trained_on.image;
+  if (flags.input_channels == 0) flags.input_channels = image[0];
+  if (flags.input_size == 0 && image[1] == image[2]) flags.input_size = image[1];
+  if (flags.classes == 0) flags.classes = static_cast<int64_t>(trained_on.class_names.size());
 }
 
 constexpr char kNoteOnMomentsOfNoise[] =
@@ -78,22 +92,27 @@ constexpr char kNoteOnMomentsOfNoise[] =
     "training set";
 
 // What is no error but may not be what was meant.
-void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const layers::LayerGraph& graph) {
+void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const layers::LayerGraph& graph,
+                const std::optional<TrainedOn>& trained_on) {
   NoteFewerClasses(flags.network, graph, data::LabelledClasses(named), /*advises=*/false);
-  if (flags.data.source == kSyntheticData && MeasuresPixels(flags.data)) Say(kNoteOnMomentsOfNoise);
+  if (flags.data.source == kSyntheticData && NeedsTrainingSet(flags, trained_on)) Say(kNoteOnMomentsOfNoise);
+  NoteOtherClasses(trained_on, named);
 }
 
 // `question` must stay where it is, since the stream adds to what is unanswered.
-absl::Status Open(PredictFlags& flags, Question& question) {
-  ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags));
+absl::Status Open(PredictFlags& flags, const std::optional<TrainedOn>& trained_on, Question& question) {
+  ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags, trained_on));
+  if (named == nullptr && trained_on.has_value()) ApplyTo(flags.network, *trained_on);
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.plan.batch == 0) flags.plan.batch = DefaultBatch(DeviceCount(flags.plan), static_cast<int64_t>(files.size()));
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));
-  ASSIGN_OR_RETURN(const data::Moments moments, MeasureMoments(flags, question.session, named));
+  ASSIGN_OR_RETURN(const data::Moments moments, MomentsOf(flags, question.session, named, trained_on));
   std::vector<std::string> known;
   if (named != nullptr) {
-    SayNotesOn(*named, flags, question.session.graph);
+    SayNotesOn(*named, flags, question.session.graph, trained_on);
     known = named->class_names();
+  } else if (trained_on.has_value() && std::ssize(trained_on->class_names) == question.session.graph.classes()) {
+    known = trained_on->class_names;
   }
   ASSIGN_OR_RETURN(std::vector<std::string> names,
                    data::NameClasses(std::move(known), {}, question.session.graph.classes()));
@@ -184,7 +203,8 @@ absl::Status RunPredict(PredictFlags flags, const std::atomic<bool>& stop, Outco
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(const engine::MappedWeights weights, OpenWeights(flags.weights.init));
   Question question;
-  RETURN_IF_ERROR(Open(flags, question));
+  ASSIGN_OR_RETURN(const std::optional<TrainedOn> trained_on, TrainedOnOf(flags.weights.init, weights));
+  RETURN_IF_ERROR(Open(flags, trained_on, question));
   const Session& session = question.session;
   partition::LowerOptions lower = LowerOptionsOf(flags, session, program::Mode::kEval);
   lower.shown_layers = {session.graph.logits().name};
@@ -216,14 +236,15 @@ SubCommand AddPredict(CLI::App& app, const std::atomic<bool>& stop, Outcome& out
       ->check(CLI::Range(int64_t{1}, data::kMostClasses))
       ->capture_default_str();
   predict->get_option("--data")->description(
-      "the training set: names of the classes, mean and deviation of the pixels (default: --mean and --std)");
+      "the training set: names of the classes, mean and deviation of the pixels (default: what the weights were trained "
+      "with, or --mean and --std)");
   predict->get_option("--bad-sample")
       ->description("skip: of the training set; of an image that cannot be read this is said, and the others are answered");
   predict->get_option("--batch")->description("images at once (default: all of them, up to some 64)")->default_str("");
   AddJsonFlag(*predict, flags->json);
   AddConfigFlag(*predict, flags->config);
   predict->footer(
-      "Examples:\n  colonnade predict --model=resnet20 --data=photos --init=w.safetensors cat.jpg dog.png\n"
+      "Examples:\n  colonnade predict --model=resnet20 --init=w.safetensors cat.jpg dog.png\n"
       "  colonnade predict --model=resnet50 --init=resnet50.safetensors --mean=0.485,0.456,0.406 --std=0.229,0.224,0.225 "
       "--top=1 --json folder");
   const auto run = [=, &stop, &outcome] { return RunPredict(*flags, stop, outcome); };

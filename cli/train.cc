@@ -53,18 +53,27 @@ absl::StatusOr<int64_t> StepsOf(const TrainFlags& flags, int64_t samples, const 
   return start.step + program::CeilDiv(left, flags.plan.batch);
 }
 
-absl::Status SaveWeights(const std::string& path, engine::Executor* executor, Outcome& outcome) {
+// Keeps the first error; what fails behind it is told, too.
+void AddTo(absl::Status& first, const absl::Status& next) {
+  if (!first.ok() && !next.ok()) Warn(next.message());
+  first.Update(next);
+}
+
+absl::Status SaveWeights(const std::string& path, engine::Executor* executor, const engine::Metadata& metadata,
+                         Outcome& outcome) {
   if (path.empty()) return absl::OkStatus();
   engine::StateCopy weights;
   RETURN_IF_ERROR(engine::CopyState(executor->loaded(), weights, kWeightsAlone));
-  RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue)));
+  RETURN_IF_ERROR(engine::SaveTensors(path, weights.views(engine::StateKind::kValue), metadata));
   outcome.saved = "the weights of the steps done are saved";
   return absl::OkStatus();
 }
 
-absl::Status SaveAllWeights(const TrainFlags& flags, const TrainSetup& run, Outcome& outcome) {
-  RETURN_IF_ERROR(SaveWeights(flags.save, run.train.get(), outcome));
-  return SaveWeights(flags.save_ema, run.average.get(), outcome);
+absl::Status SaveAllWeights(const TrainFlags& flags, const TrainSetup& run, const engine::Metadata& metadata,
+                            Outcome& outcome) {
+  absl::Status status = SaveWeights(flags.save, run.train.get(), metadata, outcome);
+  AddTo(status, SaveWeights(flags.save_ema, run.average.get(), metadata, outcome));
+  return status;
 }
 
 absl::Status SaveTrace(const TrainFlags& flags, const engine::TrainReport& report) {
@@ -216,19 +225,13 @@ StepLines LinesOf(const RunCourse& course, const TrainSetup& run, const data::Pi
                     .input_waited = [&input] { return input.Stages().waited; }});
 }
 
-// Keeps the first error; what fails behind it is told, too.
-void AddTo(absl::Status& first, const absl::Status& next) {
-  if (!first.ok() && !next.ok()) Warn(next.message());
-  first.Update(next);
-}
-
 // Saves the weights, the timeline and the last checkpoint, as far as each was asked for. Sets in `outcome` what was saved
 // and whether --resume can go on.
-absl::Status SaveAll(const TrainFlags& flags, const TrainSetup& run, const TrainResults& results,
-                     Checkpointing& checkpointing, Outcome& outcome) {
+absl::Status SaveAll(const TrainFlags& flags, const TrainSetup& run, const engine::Metadata& metadata,
+                     const TrainResults& results, Checkpointing& checkpointing, Outcome& outcome) {
   const CountProgress progress("saving");
   absl::Status status;
-  if (results.steps_done() > 0) status = SaveAllWeights(flags, run, outcome);
+  if (results.steps_done() > 0) status = SaveAllWeights(flags, run, metadata, outcome);
   AddTo(status, SaveTrace(flags, results.report));
   const absl::Status saved = checkpointing.Finish();
   outcome.resumes = saved.ok() && checkpointing.saves();
@@ -278,9 +281,8 @@ class Training {
     ASSIGN_OR_RETURN(streams_, OpenStreams(flags_, run_.session));
     RETURN_IF_ERROR(ChooseDtype(run_.session, flags_));
     course_ = {.batch = flags_.plan.batch, .samples = streams_.train->size()};
-    ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, [this](const engine::RunPosition& start) {
-                       return SetCourseFrom(start);
-                     }));
+    const auto fields_from = [this](const engine::RunPosition& start) { return SetCourseFrom(start); };
+    ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, streams_.metadata, fields_from));
     if (!flags_.checkpoint.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
     RETURN_IF_ERROR(Prepare(flags_, run_));
     return checkpointing_->MakeRoom(run_.train_program);
@@ -363,7 +365,7 @@ class Training {
     if (results_.steps_done() > 0) status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     AddTo(status, tested);
     if (tested.ok()) AddTo(status, TestAverages(stop_, run_, streams_.test.get(), results_));
-    AddTo(status, SaveAll(flags_, run_, results_, *checkpointing_, outcome_));
+    AddTo(status, SaveAll(flags_, run_, streams_.metadata, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());
     AddTo(status, WriteCurves(flags_.record, run_.session.graph.name));
     results_.stopped = outcome_.interrupted = stop_;
@@ -398,8 +400,7 @@ class Training {
     if (steps_done == course_.start.step) return;
     const absl::Status finite = engine::CheckFiniteParameters(run_.train->loaded());
     if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
-    absl::Status weights = SaveWeights(flags_.save, run_.train.get(), outcome_);
-    AddTo(weights, SaveWeights(flags_.save_ema, run_.average.get(), outcome_));
+    const absl::Status weights = SaveAllWeights(flags_, run_, streams_.metadata, outcome_);
     if (!weights.ok()) Warn(absl::StrCat("weights were not saved: ", weights.message()));
     if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));
     if (!checkpointing_->saves()) return;

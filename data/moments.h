@@ -18,6 +18,7 @@ struct Moments {
   std::vector<double> mean{}, std{};  // of values scaled to 0..1
   bool operator==(const Moments&) const = default;
 };
+inline constexpr double kLargestMean = 1, kLeastDeviation = 1e-40, kLargestDeviation = 1e6;
 
 inline constexpr int64_t kMostMeasured = 2048;
 struct MeasureOptions {

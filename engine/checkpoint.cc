@@ -105,9 +105,9 @@ absl::Status Revoke(const std::string& folder, const FileCalls& calls) {
 }
 
 absl::StatusOr<CheckpointFile> WriteKind(const std::string& folder, StateKind kind, const StateCopy& state,
-                                         const FileCalls& calls) {
+                                         const Metadata& metadata, const FileCalls& calls) {
   const std::vector<TensorView> tensors = state.views(kind);
-  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors));
+  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors, metadata));
   CheckpointFile file{
       .name = FileNameOf(kind), .bytes = static_cast<int64_t>(header.size()), .header_xxh3 = Xxh3Text(header)};
   const auto write = [&](Append append) {
@@ -135,12 +135,13 @@ absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated
                                  first_byte + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
 }
 
-absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, const OnRead& on_read,
-                       std::vector<TensorView>& tensors) {
+// Returns what the file has, where that is what the manifest states.
+absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFile& stated, const OnRead& on_read) {
   if (static_cast<int64_t>(bytes.size()) != stated.bytes) {
     return Damaged(absl::StrFormat("expected %d bytes, found %d", stated.bytes, bytes.size()));
   }
-  ASSIGN_OR_RETURN(std::vector<TensorView> found, ViewTensors(bytes));
+  ASSIGN_OR_RETURN(TensorFile file, ViewFile(bytes));
+  const std::vector<TensorView>& found = file.tensors;
   const absl::string_view header = bytes.substr(0, found.empty() ? bytes.size() : found[0].bytes.data() - bytes.data());
   if (Xxh3Text(header) != stated.header_xxh3) {
     return Damaged(absl::StrFormat("bytes 0 to %d, the header: expected XXH3 %s, found %s", header.size(),
@@ -153,8 +154,7 @@ absl::Status CheckFile(absl::string_view bytes, const CheckpointFile& stated, co
     RETURN_IF_ERROR(CheckTensor(found[i], stated.tensors[i], found[i].bytes.data() - bytes.data()));
     if (on_read) on_read(static_cast<int64_t>(found[i].bytes.size()));
   }
-  tensors = std::move(found);
-  return absl::OkStatus();
+  return file;
 }
 
 }  // namespace
@@ -209,7 +209,8 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
   manifest.files.clear();
   for (StateKind kind : kStateKinds) {
     if (kind != StateKind::kValue && state.views(kind).empty()) continue;
-    ASSIGN_OR_RETURN(CheckpointFile file, WriteKind(folder, kind, state, calls));
+    const Metadata& metadata = kind == StateKind::kValue ? manifest.metadata : Metadata();
+    ASSIGN_OR_RETURN(CheckpointFile file, WriteKind(folder, kind, state, metadata, calls));
     manifest.files.push_back(std::move(file));
   }
   return WriteManifest(folder, manifest, calls);
@@ -242,8 +243,7 @@ absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view b
   const absl::StatusOr<Manifest> manifest = ManifestFromJson(*json);
   RETURN_IF_ERROR(WithContext(manifest.status(), beside));
   for (const CheckpointFile& stated : manifest->files) {
-    std::vector<TensorView> tensors;
-    if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr, tensors), path);
+    if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr).status(), path);
   }
   return absl::OkStatus();
 }
@@ -255,8 +255,11 @@ absl::StatusOr<VerifiedCheckpoint> VerifiedCheckpoint::Open(const std::string& f
   for (const CheckpointFile& stated : opened.manifest_.files) {
     const std::string path = absl::StrCat(folder, "/", stated.name);
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    RETURN_IF_ERROR(WithContext(CheckFile(file.bytes(), stated, on_read, opened.tensors_[stated.name]), path));
+    absl::StatusOr<TensorFile> view = CheckFile(file.bytes(), stated, on_read);
+    if (!view.ok()) return WithContext(view.status(), path);
     opened.files_.push_back(std::move(file));
+    opened.tensors_[stated.name] = std::move(view->tensors);
+    opened.manifest_.metadata.merge(view->metadata);
   }
   return opened;
 }

@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "base/file_calls.h"
 #include "engine/io/mapped_file.h"
+#include "engine/io/safetensors.h"
 #include "engine/run_position.h"
 #include "engine/state.h"
 
@@ -62,6 +63,7 @@ struct Manifest {
   RunFields run;
   std::string plan;                   // under which it was written: for people
   std::vector<CheckpointFile> files;  // one for each kind of state that the run has, in the order of the kinds
+  Metadata metadata{};                // of the weights' file, which alone has it: WriteCheckpoint writes it there
 };
 
 std::string ToJson(const Manifest& manifest);
@@ -96,7 +98,7 @@ class VerifiedCheckpoint {
   static absl::StatusOr<VerifiedCheckpoint> Open(const std::string& folder, const OnRead& on_read = nullptr);
 
   const std::string& folder() const { return folder_; }
-  const Manifest& manifest() const { return manifest_; }
+  const Manifest& manifest() const { return manifest_; }  // with the metadata
   // Returns the tensors of one kind; none where the run has no such state.
   std::vector<TensorView> tensors(StateKind kind) const;
   // Writes the state to the devices. Averages that the checkpoint lacks begin with the parameters; averages that the Program

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "cli/command_line/augment_words.h"
+#include "data/moments.h"
 #include "engine/machine.h"
 #include "engine/machine_quantities.h"
 #include "engine/trainer.h"
@@ -17,8 +18,8 @@ namespace colonnade::cli {
 namespace {
 
 constexpr char kModelGroup[] = "Model", kDataGroup[] = "Data", kMachineGroup[] = "Machine";
+constexpr char kMomentsHelp[] = "per channel, of values scaled to 0..1 (default: the training set's)";
 constexpr double kNoLimit = 3e38;  // of what kernels compute with in f32
-constexpr double kLargestDeviation = 1e6, kLeastDeviation = 1e-40;
 
 CLI::Validator BatchNormRule() {
   auto check = [](std::string& text) -> std::string {
@@ -59,7 +60,7 @@ CLI::Validator MeanRule() {
     if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
       return absl::StrFormat("expected a number from -1 to 1, found \"%s\"", text);
     }
-    if (std::abs(value) <= 1) return "";
+    if (std::abs(value) <= data::kLargestMean) return "";
     return absl::StrFormat(
         "expected a number from -1 to 1, since pixels are scaled to 0..1, found \"%s\"; divide what is of "
         "0..255 by 255, --std too",
@@ -240,13 +241,10 @@ void AddDataFlags(CLI::App& app, DataFlags& flags) {
       ->check(CLI::Range(int64_t{0}, kMostPad))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--mean", flags.mean, "per channel, of values scaled to 0..1 (default: the training set's)")
+  app.add_option("--mean", flags.mean, kMomentsHelp)->delimiter(',')->check(MeanRule())->group(group);
+  app.add_option("--std", flags.std, kMomentsHelp)
       ->delimiter(',')
-      ->check(MeanRule())
-      ->group(group);
-  app.add_option("--std", flags.std, "per channel, of values scaled to 0..1 (default: the training set's)")
-      ->delimiter(',')
-      ->check(Number(kLeastDeviation, kLargestDeviation))
+      ->check(Number(data::kLeastDeviation, data::kLargestDeviation))
       ->group(group);
 }
 
@@ -542,6 +540,10 @@ void AddTrainedWeightsFlag(CLI::App& app, WeightsFlags& flags) {
   app.add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
       ->type_name("FILE")
       ->required();
+  for (const char* flag : {"--mean", "--std"}) {
+    app.get_option(flag)->description(
+        "per channel, of values scaled to 0..1 (default: what the weights were trained with, or the training set's)");
+  }
 }
 
 void AddReportFlag(CLI::App& app, std::string& file) {

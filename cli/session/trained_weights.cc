@@ -11,6 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
+#include "cli/output/progress.h"
 #include "cli/session/devices.h"
 #include "cli/session/network.h"
 #include "engine/checkpoint.h"
@@ -42,6 +44,35 @@ absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init) {
   }
   const std::string advice = AdviceOnFolder(init);
   return absl::Status(weights.status().code(), absl::StrCat(weights.status().message(), advice));
+}
+
+absl::StatusOr<std::optional<tools::TrainedOn>> TrainedOnOf(const std::string& init, const engine::MappedWeights& weights) {
+  absl::StatusOr<std::optional<tools::TrainedOn>> trained_on = tools::TrainedOnFromMetadata(weights.metadata);
+  if (!trained_on.ok()) return base::WithContext(trained_on.status(), init);
+  return trained_on;
+}
+
+bool NeedsTrainingSet(const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
+  return MeasuresPixels(flags.data) && !trained_on.has_value();
+}
+
+absl::StatusOr<data::Moments> MomentsOf(const SessionFlags& flags, Session& session, const Samples& train,
+                                        const std::optional<tools::TrainedOn>& trained_on) {
+  if (!trained_on.has_value()) return MeasureMoments(flags, session, train);
+  const int64_t channels = session.graph.nodes[0].sample_shape[0];
+  if (trained_on->image[0] == channels) return trained_on->moments;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected weights trained on images of %d channel%s, as the network takes, found %d",
+                      flags.weights.init, channels, channels == 1 ? "" : "s", trained_on->image[0]));
+}
+
+void NoteOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples) {
+  if (!trained_on.has_value()) return;
+  const std::vector<std::string>&of_weights = trained_on->class_names, &of_samples = samples.class_names();
+  const std::optional<size_t> label = tools::FirstOtherClass(of_weights, of_samples);
+  if (!label.has_value()) return;
+  Say(absl::StrFormat("note: class %d was \"%s\" when these weights were trained, in %s it is \"%s\"", *label,
+                      of_weights[*label], samples.name(), of_samples[*label]));
 }
 
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,

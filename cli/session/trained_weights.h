@@ -3,6 +3,7 @@
 #define COLONNADE_CLI_SESSION_TRAINED_WEIGHTS_H_
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -10,15 +11,29 @@
 #include "absl/types/span.h"
 #include "cli/command_line/flags.h"
 #include "cli/session/session.h"
+#include "data/sample_set.h"
 #include "engine/executor.h"
 #include "engine/io/weights.h"
 #include "program/program.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 
 // Opens the weights of --init, which `init` is. Where that is a checkpoint, or a folder of them, the error says which file
 // has its weights.
 absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init);
+
+// Returns what the weights of --init state of their training; nothing where they state nothing. InvalidArgument where that
+// is damaged.
+absl::StatusOr<std::optional<tools::TrainedOn>> TrainedOnOf(const std::string& init, const engine::MappedWeights& weights);
+// Whether the training set is to be measured, since neither flags nor weights say mean and deviation of the pixels.
+bool NeedsTrainingSet(const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on);
+// Returns those that the weights state, else those of `train`, as MeasureMoments. InvalidArgument where the weights' are of
+// other channels than the network's images have.
+absl::StatusOr<data::Moments> MomentsOf(const SessionFlags& flags, Session& session, const Samples& train,
+                                        const std::optional<tools::TrainedOn>& trained_on);
+// Says so where a class of `samples` has another name than in the training of the weights.
+void NoteOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples);
 
 // Writes the weights of --init to all layers but the new ones; an error names that file and says what may help.
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,

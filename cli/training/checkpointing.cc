@@ -139,9 +139,10 @@ engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, c
 }
 
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFlags& flags, const Session& session,
-                                                                   FieldsFrom fields_from) {
+                                                                   engine::Metadata metadata, FieldsFrom fields_from) {
   std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
   ASSIGN_OR_RETURN(result->run_, fields_from({}));
+  result->metadata_ = std::move(metadata);
   result->fields_from_ = std::move(fields_from);
   result->interval_ = ParseCheckpointInterval(flags.checkpoint.every).value_or(CheckpointInterval{});
   RETURN_IF_ERROR(CheckAllowed(flags.checkpoint.allow_change, result->run_));
@@ -382,7 +383,8 @@ void Checkpointing::Save(int64_t step) {
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.plan.batch},
       .run = run_,
       .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
-                              session_.plan.mesh.device_count() == 1 ? "" : "s")};
+                              session_.plan.mesh.device_count() == 1 ? "" : "s"),
+      .metadata = metadata_};
   if (step == tested_step_) manifest.test = test_;
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
   losses_of_copy_ = std::exchange(losses_, {});

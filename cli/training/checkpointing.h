@@ -38,10 +38,10 @@ class Checkpointing {
   // are.
   using FieldsFrom = std::function<absl::StatusOr<engine::RunFields>(const engine::RunPosition& start)>;
 
-  // Takes the lock of --checkpoint. FailedPrecondition where flags contradict each other or the folder, before anything is
-  // loaded. Without any of the flags the result does nothing.
+  // Takes the lock of --checkpoint. `metadata` are the weights'. FailedPrecondition where flags contradict each other or the
+  // folder, before anything is loaded. Without any of the flags the result does nothing.
   static absl::StatusOr<std::unique_ptr<Checkpointing>> Open(const TrainFlags& flags, const Session& session,
-                                                             FieldsFrom fields_from);
+                                                             engine::Metadata metadata, FieldsFrom fields_from);
 
   // Returns where the run begins: restores the newest good checkpoint of --resume, or leaves everything as it is.
   // InvalidArgument naming each field that differs, saved → current.
@@ -89,6 +89,7 @@ class Checkpointing {
 
   const TrainFlags& flags_;
   const Session& session_;
+  engine::Metadata metadata_;
   CheckpointInterval interval_;
   FieldsFrom fields_from_;
   engine::RunFields run_;

@@ -15,11 +15,13 @@
 #include "cli/session/network.h"
 #include "cli/session/optimizer.h"
 #include "cli/session/trained_weights.h"
+#include "data/class_names.h"
 #include "data/no_split.h"
 #include "engine/io/weights.h"
 #include "engine/state.h"
 #include "layers/traits.h"
 #include "partition/lower.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 namespace {
@@ -60,6 +62,8 @@ absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
   if (test != nullptr) {
     ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, data::SplitOf::kTest, streams.train->moments()));
   }
+  ASSIGN_OR_RETURN(std::vector<std::string> names, data::NameClasses(set.class_names(), {}, session.graph.classes()));
+  streams.metadata = tools::ToMetadata({session.graph.nodes[0].sample_shape, std::move(names), streams.train->moments()});
   return streams;
 }
 

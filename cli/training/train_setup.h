@@ -13,6 +13,7 @@
 #include "data/pipeline.h"
 #include "engine/backend.h"
 #include "engine/executor.h"
+#include "engine/io/safetensors.h"
 #include "engine/state.h"
 #include "program/program.h"
 
@@ -25,6 +26,7 @@ struct Streams {
   Samples train_samples, test_samples;
   std::unique_ptr<data::Pipeline> train, test;  // test: null where there is no test set
   std::string identity;
+  engine::Metadata metadata;  // of the weights that are trained on them
 };
 
 // Opens the data and sets `session` to the network and plan for it.

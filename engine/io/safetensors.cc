@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -22,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLargestHeader = 100'000'000;
-constexpr char kMetadata[] = "__metadata__", kChecksum[] = "colonnade_crc32";
+constexpr char kMetadata[] = "__metadata__", kOwnKeys[] = "colonnade_", kChecksum[] = "colonnade_crc32";
 constexpr char kNoText[] = "expected __metadata__ to map text to text";
 constexpr char kIncomplete[] = "tensor %s: expected dtype, shape and two data_offsets alone";
 
@@ -41,16 +42,27 @@ struct Entry {
   uint64_t end() const { return offsets[1]; }
 };
 
-// What the bytes of a tensor are taken for goes into the checksum, too.
-uint32_t AddTensor(uint32_t checksum, absl::string_view name, absl::string_view dtype, const program::Shape& shape,
-                   absl::string_view bytes) {
-  const std::string kind = absl::StrCat(" ", dtype, program::ToString(shape));
-  for (absl::string_view part : {name, absl::string_view(kind), bytes}) {
-    if (part.empty()) continue;  // zlib takes null for a new beginning
-    checksum = static_cast<uint32_t>(::crc32_z(checksum, reinterpret_cast<const Bytef*>(part.data()), part.size()));
+class Checksum {
+ public:
+  explicit Checksum(const Metadata& metadata) {
+    for (const auto& [key, text] : metadata) Add({key, "=", text});
   }
-  return checksum;
-}
+  // What the bytes of a tensor are taken for goes into the checksum, too.
+  void AddTensor(absl::string_view name, absl::string_view dtype, const program::Shape& shape, absl::string_view bytes) {
+    Add({name, absl::StrCat(" ", dtype, program::ToString(shape)), bytes});
+  }
+  std::string digits() const { return absl::StrFormat("%08x", sum_); }
+
+ private:
+  void Add(std::initializer_list<absl::string_view> parts) {
+    for (absl::string_view part : parts) {
+      if (part.empty()) continue;  // zlib takes null for a new beginning
+      sum_ = static_cast<uint32_t>(::crc32_z(sum_, reinterpret_cast<const Bytef*>(part.data()), part.size()));
+    }
+  }
+
+  uint32_t sum_ = 0;
+};
 
 // A name that stands twice among `names`, or null.
 const absl::string_view* FindTwice(const std::vector<absl::string_view>& names) {
@@ -94,6 +106,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   const absl::Status& fault() const { return fault_; }
   std::vector<Entry>& entries() { return entries_; }
   const std::optional<std::string>& checksum() const { return checksum_; }
+  Metadata& metadata() { return metadata_; }
 
   bool null() override { return Unexpected(); }
   bool boolean(bool) override { return Unexpected(); }
@@ -114,7 +127,11 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool string(string_t& value) override {
     if (in_ == In::kMetadata) {
-      if (key_ == kChecksum) checksum_ = std::move(value);
+      if (key_ == kChecksum) {
+        checksum_ = std::move(value);
+      } else if (absl::StartsWith(key_, kOwnKeys)) {
+        metadata_.emplace(key_, std::move(value));
+      }
       return true;
     }
     if (in_ != In::kTensor || key_ != "dtype") return Unexpected();
@@ -210,6 +227,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   absl::Status fault_;
   std::vector<Entry> entries_;
   std::vector<std::string> metadata_keys_;
+  Metadata metadata_;
   std::optional<std::string> checksum_;
   bool has_metadata_ = false;
   In in_ = In::kNothing;
@@ -217,7 +235,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 };
 
 struct Header {
-  std::vector<Entry> entries;           // in the order of their bytes
+  std::vector<Entry> entries;  // in the order of their bytes
+  Metadata metadata;
   std::optional<std::string> checksum;  // as the file states it
 };
 
@@ -242,18 +261,18 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) 
     at = entry.end();
   }
   if (at != data_bytes) return Broken(absl::StrFormat("expected %d bytes of data, found %d", at, data_bytes));
-  return Header{std::move(entries), reader.checksum()};
+  return Header{std::move(entries), std::move(reader.metadata()), reader.checksum()};
 }
 
-// Checks that the tensors are what they were when they were written; a file by another hand need not say.
+// Checks that tensors and metadata are what they were when they were written; a file by another hand need not say.
 absl::Status CheckSum(const Header& header, absl::string_view data) {
   if (!header.checksum.has_value()) return absl::OkStatus();
-  uint32_t sum = 0;
+  Checksum sum(header.metadata);
   for (const Entry& entry : header.entries) {
-    sum = AddTensor(sum, entry.tensor.name, entry.dtype, entry.tensor.shape,
-                    data.substr(entry.begin(), entry.end() - entry.begin()));
+    sum.AddTensor(entry.tensor.name, entry.dtype, entry.tensor.shape,
+                  data.substr(entry.begin(), entry.end() - entry.begin()));
   }
-  const std::string found = absl::StrFormat("%08x", sum);
+  const std::string found = sum.digits();
   if (found == *header.checksum) return absl::OkStatus();
   return Broken(absl::StrFormat("expected tensors of checksum %s, as %s says, found %s: the file is damaged",
                                 base::Quoted(*header.checksum), kChecksum, found));
@@ -280,30 +299,6 @@ absl::Status CheckStated(absl::Span<const TensorView> tensors) {
   }
   const absl::string_view* twice = FindTwice(names);
   return twice == nullptr ? absl::OkStatus() : Broken(absl::StrFormat("two tensors are named %s", base::Quoted(*twice)));
-}
-
-// The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes. Without a checksum where
-// `checksum` is empty.
-absl::StatusOr<std::string> HeaderOf(absl::Span<const TensorView> tensors, const std::string& checksum) {
-  RETURN_IF_ERROR(CheckStated(tensors));
-  Json header = Json::object();
-  if (!checksum.empty()) header[kMetadata] = {{kChecksum, checksum}};
-  uint64_t at = 0;
-  for (const TensorView& tensor : tensors) {
-    const uint64_t end = at + tensor.bytes.size();
-    header[tensor.name] = {{"dtype", DtypeOf(tensor)},
-                           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
-                           {"data_offsets", {at, end}}};
-    at = end;
-  }
-  try {
-    std::string text = header.dump();
-    text.append((8 - text.size() % 8) % 8, ' ');
-    const uint64_t length = text.size();
-    return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)), text);
-  } catch (const Json::exception&) {
-    return Broken("the name of a tensor is not UTF-8");
-  }
 }
 
 struct Parsed {
@@ -341,28 +336,54 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
 
 bool IsBatchCounter(absl::string_view name) { return absl::EndsWith(name, "num_batches_tracked"); }
 
-absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors) { return HeaderOf(tensors, ""); }
+// The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes.
+absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors, const Metadata& metadata) {
+  RETURN_IF_ERROR(CheckStated(tensors));
+  Json header = Json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  uint64_t at = 0;
+  for (const TensorView& tensor : tensors) {
+    const uint64_t end = at + tensor.bytes.size();
+    header[tensor.name] = {{"dtype", DtypeOf(tensor)},
+                           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
+                           {"data_offsets", {at, end}}};
+    at = end;
+  }
+  try {
+    std::string text = header.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    const uint64_t length = text.size();
+    return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length)), text);
+  } catch (const Json::exception&) {
+    return Broken("the name of a tensor, or a text of the metadata, is not UTF-8");
+  }
+}
 
-absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
   RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
-  std::vector<TensorView> tensors;
-  tensors.reserve(parsed.header.entries.size());
+  TensorFile file{.tensors = {}, .metadata = std::move(parsed.header.metadata)};
+  file.tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
     if (entry.is_counter()) continue;
-    TensorView& tensor = tensors.emplace_back(std::move(entry.tensor));
+    TensorView& tensor = file.tensors.emplace_back(std::move(entry.tensor));
     tensor.dtype = entry.dtype == "F64" ? program::DType::kF64 : program::DType::kF32;
     tensor.bytes = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
   }
-  return tensors;
+  return file;
 }
 
-absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors) {
-  uint32_t sum = 0;
-  for (const TensorView& tensor : tensors) {
-    sum = AddTensor(sum, tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));
-  }
-  ASSIGN_OR_RETURN(std::string header, HeaderOf(tensors, absl::StrFormat("%08x", sum)));
+absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
+  ASSIGN_OR_RETURN(TensorFile file, ViewFile(bytes));
+  return std::move(file.tensors);
+}
+
+absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors, const Metadata& metadata) {
+  Checksum sum(metadata);
+  for (const TensorView& tensor : tensors) sum.AddTensor(tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));
+  Metadata all = metadata;
+  all[kChecksum] = sum.digits();
+  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors, all));
   return ReplaceFile(path, [&](Append append) {
     absl::Status s = append(header);
     for (const TensorView& tensor : tensors) {

@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
-#include "engine/io/safetensors.h"
 #include "nlohmann/json.hpp"
 
 namespace colonnade::engine {
@@ -47,12 +46,13 @@ absl::Status CheckVariances(absl::Span<const TensorView> tensors) {
 
 absl::Status AddFile(const std::string& path, MappedWeights& weights) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  absl::StatusOr<std::vector<TensorView>> tensors = ViewTensors(file.bytes());
-  if (!tensors.ok()) return WithContext(tensors.status(), path);
-  RETURN_IF_ERROR(WithContext(CheckFinite(*tensors), path));
-  RETURN_IF_ERROR(WithContext(CheckVariances(*tensors), path));
+  absl::StatusOr<TensorFile> view = ViewFile(file.bytes());
+  if (!view.ok()) return WithContext(view.status(), path);
+  RETURN_IF_ERROR(WithContext(CheckFinite(view->tensors), path));
+  RETURN_IF_ERROR(WithContext(CheckVariances(view->tensors), path));
   weights.files.push_back(std::move(file));
-  for (TensorView& tensor : *tensors) weights.tensors.push_back(std::move(tensor));
+  for (TensorView& tensor : view->tensors) weights.tensors.push_back(std::move(tensor));
+  weights.metadata.merge(view->metadata);
   return absl::OkStatus();
 }
 

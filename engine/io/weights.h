@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/io/mapped_file.h"
+#include "engine/io/safetensors.h"
 #include "engine/state.h"
 
 namespace colonnade::engine {
@@ -22,6 +23,7 @@ namespace colonnade::engine {
 struct MappedWeights {
   std::vector<MappedFile> files;
   std::vector<TensorView> tensors;  // by file, then in the order of their bytes
+  Metadata metadata;                // of all files; of a key that two have the text of the first
 };
 
 // Maps the weights at `path` and checks that all are finite, and running variances at least 0. NotFound where the file, or

@@ -20,6 +20,8 @@
 #include "absl/strings/str_split.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/shell.h"
@@ -107,6 +109,11 @@ class Command : public Folder {
       for (const std::string& one : own) all.push_back(absl::StrCat(name, " ", one));
     }
     return all;
+  }
+
+  // Leaves nothing in a file of weights but the tensors, as other programs write it.
+  void ForgetTraining(const std::string& weights) const {
+    ASSERT_TRUE(engine::SaveTensors(weights, engine::MapWeights(weights)->tensors).ok());
   }
 
   void Write(const std::string& name, const std::string& contents) const {

@@ -144,8 +144,43 @@ TEST_F(Data, WithoutTrainingImagesEvalSaysWhichFlagsStandForThem) {
   ASSERT_EQ(Run(Train(both, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);
   const std::string eval = absl::StrCat("eval --model=resnet20 --width=0.25 --input-size=16 --classes=2 --init=", In("w"),
                                         " --data=", Folder("test", {"val"}, {"cat", "dog"}));
+  const Result stated = Run(eval);
+  EXPECT_EQ(stated.code, 0) << stated.err;
+  ForgetTraining(In("w"));
   ExpectError(eval, 66, {"expected training images", "--mean and --std"});
   EXPECT_EQ(Run(absl::StrCat(eval, " --mean=0.5,0.5,0.5 --std=0.25,0.25,0.25")).code, 0);
+}
+
+// Tests and predictions normalise as the training of the weights did, whatever the training images are by now.
+TEST_F(Data, MeanAndDeviationAreThoseThatTheWeightsState) {
+  const std::string set = Folder("set", {"train", "val"}, {"cat", "dog"});
+  ASSERT_EQ(Run(Train(set, absl::StrCat("--classes=2 --mean=0.5,0.4,0.3 --std=0.25,0.2,0.3 --save=", In("w")))).code, 0);
+  const std::string eval = absl::StrCat(
+      "eval --model=resnet20 --width=0.25 --input-size=16 --classes=2 --json --init=", In("w"), " --data=", set);
+  constexpr char kStated[] = "mean 0.5,0.4,0.3, std 0.25,0.2,0.3\n";
+  const auto test_of = [](const Result& r) { return nlohmann::json::parse(r.out)["test"]; };
+  const Result stated = Run(eval), own = Run(absl::StrCat(eval, " --mean=0.1,0.1,0.1"));
+  EXPECT_THAT(stated.err, HasSubstr(kStated));
+  EXPECT_THAT(own.err, HasSubstr("mean 0.1,0.1,0.1, std 0.25,0.2,0.3\n")) << "a flag wins over the weights";
+  ForgetTraining(In("w"));
+  const Result measured = Run(eval), said = Run(absl::StrCat(eval, " --mean=0.5,0.4,0.3 --std=0.25,0.2,0.3"));
+  EXPECT_THAT(measured.err, Not(HasSubstr(kStated)));
+  EXPECT_EQ(test_of(stated), test_of(said));
+  EXPECT_NE(test_of(stated), test_of(measured));
+}
+
+TEST_F(Data, ClassesWithOtherNamesThanInTrainingAreNoted) {
+  const std::string pets = Folder("pets", {"train", "val"}, {"cat", "dog"}), fish = Folder("fish", {"val"}, {"cat", "eel"});
+  ASSERT_EQ(Run(Train(pets, absl::StrCat("--classes=2 --save=", In("w")))).code, 0);
+  const std::string net = absl::StrCat(" --model=resnet20 --width=0.25 --input-size=16 --classes=2 --init=", In("w"));
+  const std::string image = std::filesystem::directory_iterator(In("pets/val/cat"))->path().string();
+  for (const std::string& command : {absl::StrCat("eval", net), absl::StrCat("predict ", image, net)}) {
+    const Result other = Run(absl::StrCat(command, " --data=", fish));
+    EXPECT_EQ(other.code, 0) << other.err;
+    EXPECT_THAT(other.err, HasSubstr(absl::StrCat("note: class 1 was \"dog\" when these weights were trained, in ", fish,
+                                                  ": test it is \"eel\"\n")));
+    EXPECT_THAT(Run(absl::StrCat(command, " --data=", pets)).err, Not(HasSubstr("note: class ")));
+  }
 }
 
 TEST_F(Data, WhereOneSplitIsNamedTheFolderAboveIsAdvised) {

@@ -93,9 +93,56 @@ TEST_F(Predict, PrintsALineForEachImageInTheOrderOfTheCommandLine) {
   EXPECT_THAT(lines[1], HasSubstr("0001.png: "));
 }
 
-// Without the training set the flags say what it would.
+// Images, classes, mean and deviation are those of the training: of a file of --save, of a checkpoint, and of what is
+// exported.
+TEST_F(Predict, WeightsSayWhatTheyWereTrainedOn) {
+  const std::string net = "--model=resnet20 --width=0.25 ";  // whose images are 32 x 32, in three colours
+  ASSERT_EQ(Run(absl::StrCat("train ", net, "--data=digits --steps=1 --checkpoint=", In("run"), " --save=", In("w"))).code,
+            0);
+  ASSERT_EQ(Run(absl::StrCat("checkpoint export ", In("run"), " --out=", In("exported"))).code, 0);
+  WriteDigits("digits");
+  const std::string predict = absl::StrCat("predict ", net, "--json ", In("digits"), " --init=");
+  const Result with_set = Run(absl::StrCat(predict, In("w"), " --data=digits"));
+  ASSERT_EQ(with_set.code, 0) << with_set.err;
+  for (const char* weights : {"w", "exported", "run/step-000000001/weights.safetensors"}) {
+    const Result r = Run(absl::StrCat(predict, In(weights)));
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(r.out, with_set.out) << weights;
+  }
+  ExpectError(absl::StrCat(predict, In("w"), " --channels=3"), 65,
+              {In("w"), "expected weights trained on images of 3 channels, as the network takes, found 1"});
+}
+
+TEST_F(Predict, WithoutTheTrainingSetClassesHaveTheNamesThatTheWeightsState) {
+  for (const char* name : {"cat", "dog"}) {
+    std::filesystem::create_directories(In(absl::StrCat("pets/train/", name)));
+    Write(absl::StrCat("pets/train/", name, "/1.png"), data::PngOf(data::Pattern(16, 16, 3)));
+  }
+  const std::string net = "--model=resnet20 --width=0.25 ";
+  const Result trained = Run(absl::StrCat("train ", net, "--input-size=16 --classes=2 --data=", In("pets"),
+                                          " --batch=2 --steps=1 --save=", In("w")));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::filesystem::rename(In("pets/train/cat/1.png"), In("it.png"));
+  std::filesystem::remove_all(In("pets"));
+  const Result r = Run(absl::StrCat("predict ", net, "--top=1 --init=", In("w"), " ", In("it.png")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, ::testing::MatchesRegex(absl::StrCat(In("it.png"), ": (cat|dog) [0-9.]+ %\n")));
+}
+
+TEST_F(Predict, WhatIsStatedOfTheTrainingMayBeDamaged) {
+  TrainOnDigits();
+  WriteDigits("digits");
+  const engine::MappedWeights weights = *engine::MapWeights(In("w"));
+  ASSERT_TRUE(engine::SaveTensors(In("w"), weights.tensors, {{"colonnade_trained_on", "{}"}}).ok());
+  ExpectError(OnDigits(In("digits/0000.png")), 65, {In("w"), ": colonnade_trained_on: ", "missing"});
+  ExpectError(absl::StrCat("eval --model=two_column --width=0.5 --data=digits --init=", In("w")), 65,
+              {"colonnade_trained_on"});
+}
+
+// Without the training set, and with weights of others, the flags say what it would.
 TEST_F(Predict, MeanAndDeviationMayBeSaid) {
   TrainOnDigits();
+  ForgetTraining(In("w"));
   WriteDigits("digits");
   const std::string asked =
       absl::StrCat("predict --model=two_column --width=0.5 --json --init=", In("w"), " ", In("digits"));
@@ -145,6 +192,8 @@ TEST_F(Predict, ClassesHaveTheNamesOfTheTrainingSetAndJsonTheirNumbersToo) {
 
   // Of a test set alone the names are taken, and nothing is measured.
   std::filesystem::remove_all(In("pets/train"));
+  EXPECT_THAT(Run(absl::StrCat(asked, In("pets"))).out, HasSubstr("\"cat\"")) << "the weights say mean and deviation";
+  ForgetTraining(In("w"));
   ExpectError(absl::StrCat(asked, In("pets")), 66, {"expected training images", "--mean and --std"});
   const Result said = Run(absl::StrCat(asked, In("pets"), " --mean=0.5,0.5,0.5 --std=0.2,0.2,0.2"));
   EXPECT_EQ(said.code, 0) << said.err;
@@ -206,6 +255,9 @@ TEST_F(Predict, ClassesThatNoLabelReachesAndNoiseAreNoted) {
   constexpr char kNote[] = "note: the network has 12 classes, the data set 10\n";
   EXPECT_THAT(Run(absl::StrCat("predict ", net, init, "--data=digits ", image)).err, HasSubstr(kNote));
   EXPECT_THAT(Run(absl::StrCat("eval ", net, init, "--data=digits")).err, HasSubstr(kNote));
+  EXPECT_THAT(Run(absl::StrCat("predict ", net, init, "--data=synthetic ", image)).err, ::testing::Not(HasSubstr("noise")))
+      << "the weights say mean and deviation";
+  ForgetTraining(In("w"));
   const Result noise = Run(absl::StrCat("predict ", net, init, "--data=synthetic ", image));
   EXPECT_EQ(noise.code, 0) << noise.err;
   EXPECT_THAT(noise.err,

@@ -120,6 +120,14 @@ TEST_F(Checkpoint, SaysWhereTheRunStands) {
   EXPECT_TRUE(std::isnan(ReadManifest(In("c"))->position.loss));
 }
 
+TEST_F(Checkpoint, MetadataAreThoseOfTheWeights) {
+  const Metadata metadata = {{"colonnade_a", "text"}};
+  ASSERT_TRUE(WriteCheckpoint(In("c"), {.position = {.step = 1}, .metadata = metadata}, StateOf(Drawn(1, 1))).ok());
+  EXPECT_EQ(VerifiedCheckpoint::Open(In("c"))->manifest().metadata, metadata);
+  EXPECT_EQ(MapWeights(In("c/weights.safetensors"))->metadata, metadata);
+  EXPECT_EQ(MapWeights(In("c/momentum.safetensors"))->metadata, Metadata());
+}
+
 TEST_F(Checkpoint, VerifyingSaysHowManyBytesWereRead) {
   const Loaded made = Drawn(1, 1);
   Save(made);

@@ -265,10 +265,34 @@ TEST_F(SaveTensorsTest, EachTensorIsSavedInItsOwnTypeAndSinglesAsBefore) {
   EXPECT_EQ((*LoadWeights(file_))[1].values, std::vector<double>{0.1});
 }
 
+// CRC-32 of "colonnade_a=1", "colonnade_b=x", "w F32[1]" and the bytes, as Python's zlib gives it.
+TEST_F(SaveTensorsTest, MetadataAreReadAsTheyWereWrittenAndThoseOfOthersAreNot) {
+  const float one = 1;
+  const TensorView w{"w", program::DType::kF32, {1}, {reinterpret_cast<const char*>(&one), 4}};
+  const Metadata metadata = {{"colonnade_b", "x"}, {"colonnade_a", "1"}};
+  ASSERT_TRUE(SaveTensors(file_, {w}, metadata).ok());
+  EXPECT_EQ(MapWeights(file_)->metadata, metadata);
+  EXPECT_THAT(*ReadFile(file_), HasSubstr("\"colonnade_crc32\":\"e25e9db6\""));
+  EXPECT_EQ(ViewFile(File(R"({"__metadata__":{"format":"pt","colonnade_c":""}})", 0))->metadata,
+            (Metadata{{"colonnade_c", ""}}));
+  EXPECT_EQ(SaveTensors(file_, {w}, {{"colonnade_a", "\xff"}}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MapWeights(file_)->metadata, metadata);
+}
+
 TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
   const std::vector<NamedTensor> tensors = {
       {"conv.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"none", {0}, {}}, {"b", {2}, {7, 8}}};
-  ASSERT_TRUE(SaveTensors(file_, tensors).ok());
+  const Metadata metadata = {{"colonnade_a", "text"}};
+  std::vector<std::string> bytes;
+  std::vector<TensorView> views;
+  for (const NamedTensor& tensor : tensors) {
+    const std::vector<float> floats(tensor.values.begin(), tensor.values.end());
+    bytes.emplace_back(reinterpret_cast<const char*>(floats.data()), 4 * floats.size());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    views.push_back({tensors[i].name, program::DType::kF32, tensors[i].shape, {bytes[i].data(), bytes[i].size()}});
+  }
+  ASSERT_TRUE(SaveTensors(file_, views, metadata).ok());
   const std::string file = *ReadFile(file_);
   ASSERT_TRUE(ParseTensors(file).ok());
   const size_t data = file.size() - 8 * sizeof(float);
@@ -279,6 +303,8 @@ TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
     absl::StatusOr<std::vector<NamedTensor>> read = ParseTensors(damaged);
     if (!read.ok()) continue;
     EXPECT_LT(bit / 8, data) << "a value is another";
+    EXPECT_TRUE(ViewFile(damaged)->metadata.contains("colonnade_a")) << bit;
+    EXPECT_EQ(ViewFile(damaged)->metadata["colonnade_a"], "text") << bit;
     ++harmless;
     ASSERT_EQ(read->size(), tensors.size()) << bit;
     for (size_t i = 0; i < tensors.size(); ++i) {

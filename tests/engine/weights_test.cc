@@ -52,6 +52,20 @@ TEST_F(Weights, OfSeveralFilesAreThoseOfOne) {
   EXPECT_EQ(LoadWeights(In("2.safetensors"))->size(), 1u);
 }
 
+// Of a key that both have, the text of the first.
+TEST_F(Weights, OfSeveralFilesHaveTheMetadataOfAll) {
+  const std::vector<std::pair<std::string, Metadata>> files = {
+      {"1.safetensors", {{"colonnade_a", "1"}, {"colonnade_b", "1"}}},
+      {"2.safetensors", {{"colonnade_b", "2"}, {"colonnade_c", "2"}}}};
+  for (const auto& [file, metadata] : files) {
+    const MappedWeights weights = *MapWeights(In(file));
+    ASSERT_TRUE(SaveTensors(In(file), weights.tensors, metadata).ok());
+  }
+  ASSERT_TRUE(Load(kTwoShards).ok());
+  EXPECT_EQ(MapWeights(In("model.safetensors.index.json"))->metadata,
+            (Metadata{{"colonnade_a", "1"}, {"colonnade_b", "1"}, {"colonnade_c", "2"}}));
+}
+
 TEST_F(Weights, VariancesBelow0AreDamage) {
   const auto save = [&](double variance) {
     const std::vector<NamedTensor> tensors = {{"bn.running_mean", {2}, {-1, -1}}, {"bn.running_var", {2}, {0, variance}}};

@@ -1,0 +1,123 @@
+#include "tools/trained_on.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/json_text.h"
+#include "base/status_macros.h"
+#include "base/with_context.h"
+#include "data/class_names.h"
+#include "engine/json_fields.h"
+#include "nlohmann/json.hpp"
+
+namespace colonnade::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kKey[] = "colonnade_trained_on";
+constexpr int kDeepestStated = 2;
+constexpr int64_t kMostExtent = 4096;  // that a flag takes, too
+constexpr engine::Bounds kMeans{.least = -data::kLargestMean, .most = data::kLargestMean},
+    kDeviations{.least = data::kLeastDeviation, .most = data::kLargestDeviation};
+
+bool IsUtf8(const std::string& text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+void ReadNames(engine::JsonFields& fields, std::vector<std::string>& names) {
+  fields.Each("class_names", /*needed=*/true, [&](const Json& name, const std::string& place) {
+    if (!name.is_string()) return fields.Fail(place, "a text", name);
+    names.push_back(name);
+  });
+}
+
+void ReadNumbers(engine::JsonFields& fields, const char* field, engine::Bounds bounds, std::vector<double>& numbers) {
+  fields.Each(field, /*needed=*/true, [&](const Json& number, const std::string& place) {
+    const double value = number.is_number() ? number.get<double>() : std::nan("");
+    if (!(value >= bounds.least && value <= bounds.most)) {
+      return fields.Fail(place, absl::StrFormat("a number from %g to %g", bounds.least, bounds.most), number);
+    }
+    numbers.push_back(value);
+  });
+}
+
+void ReadImage(engine::JsonFields& fields, program::Shape& image) {
+  fields.Each("image", /*needed=*/true, [&](const Json& extent, const std::string& place) {
+    const int64_t value = extent.is_number_integer() ? extent.get<int64_t>() : 0;
+    if (value < 1 || value > kMostExtent) {
+      return fields.Fail(place, absl::StrFormat("a whole number from 1 to %d", kMostExtent), extent);
+    }
+    image.push_back(value);
+  });
+}
+
+absl::Status CheckCounts(const TrainedOn& trained_on) {
+  const size_t names = trained_on.class_names.size();
+  if (names == 0 || names > data::kMostClasses) {
+    return absl::InvalidArgumentError(absl::StrFormat("class_names: expected 1 to %d, found %d", data::kMostClasses, names));
+  }
+  if (trained_on.image.size() != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("image: expected channels, rows and columns, found %d numbers", trained_on.image.size()));
+  }
+  const auto channels = static_cast<size_t>(trained_on.image[0]);
+  const size_t means = trained_on.moments.mean.size(), deviations = trained_on.moments.std.size();
+  if (means == channels && deviations == channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "mean and std: expected one number for each of %d channels, found %d and %d", channels, means, deviations));
+}
+
+absl::StatusOr<TrainedOn> FromJson(const std::string& text) {
+  ASSIGN_OR_RETURN(const Json json, base::ParseJson<Json>(text, kDeepestStated));
+  TrainedOn trained_on;
+  absl::Status status;
+  engine::JsonFields fields(json, "", status);
+  ReadImage(fields, trained_on.image);
+  ReadNames(fields, trained_on.class_names);
+  ReadNumbers(fields, "mean", kMeans, trained_on.moments.mean);
+  ReadNumbers(fields, "std", kDeviations, trained_on.moments.std);
+  RETURN_IF_ERROR(status);  // later versions may state more
+  RETURN_IF_ERROR(CheckCounts(trained_on));
+  return trained_on;
+}
+
+}  // namespace
+
+engine::Metadata ToMetadata(const TrainedOn& trained_on) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const std::string& name : trained_on.class_names) names.push_back(IsUtf8(name) ? name : absl::StrCat(names.size()));
+  const nlohmann::ordered_json json = {{"image", std::vector<int64_t>(trained_on.image.begin(), trained_on.image.end())},
+                                       {"class_names", names},
+                                       {"mean", trained_on.moments.mean},
+                                       {"std", trained_on.moments.std}};
+  return {{kKey, json.dump()}};
+}
+
+absl::StatusOr<std::optional<TrainedOn>> TrainedOnFromMetadata(const engine::Metadata& metadata) {
+  const auto stated = metadata.find(kKey);
+  if (stated == metadata.end()) return std::nullopt;
+  absl::StatusOr<TrainedOn> trained_on = FromJson(stated->second);
+  if (!trained_on.ok()) return base::WithContext(trained_on.status(), kKey);
+  return *std::move(trained_on);
+}
+
+std::optional<size_t> FirstOtherClass(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  for (size_t label = 0; label < std::min(a.size(), b.size()); ++label) {
+    const std::string no_name = absl::StrCat(label);
+    if (a[label] != b[label] && a[label] != no_name && b[label] != no_name) return label;
+  }
+  return std::nullopt;
+}
+
+}  // namespace colonnade::tools
