@@ -67,10 +67,12 @@ constexpr std::pair<absl::string_view, Shape> kShapes[] = {{"constant", Shape::k
 }  // namespace
 
 std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text) {
-  const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(":,"));
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  std::vector<std::string> arguments;
+  if (absl::StrContains(text, ':')) arguments = absl::StrSplit(parts.second, ',');
   for (const auto& [name, shape] : kShapes) {
     LearningRatePolicy policy{.shape = shape};
-    if (words[0] == name && ReadArguments(absl::MakeConstSpan(words).subspan(1), policy)) return policy;
+    if (parts.first == name && ReadArguments(arguments, policy)) return policy;
   }
   return std::nullopt;
 }

@@ -455,7 +455,8 @@ absl::Status CheckInitialized(const LoadedProgram& loaded) {
   std::optional<size_t> smallest;
   for (size_t p = 0; p < parameters.size(); ++p) {
     const program::Initializer& initializer = parameters[p].initializer;
-    if (initializer.kind == program::Initializer::Kind::kConstant || initializer.value <= 0) continue;
+    const bool may_draw_zeros = static_cast<float>(initializer.value) <= 0;
+    if (initializer.kind == program::Initializer::Kind::kConstant || may_draw_zeros) continue;
     if (!smallest.has_value() || elements(p) < elements(*smallest)) smallest = p;
   }
   if (!smallest.has_value()) return absl::OkStatus();

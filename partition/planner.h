@@ -73,6 +73,10 @@ inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 
 // Parts of transfers that the search tries.
 inline constexpr int kTriedTransferParts[] = {2, 4, 8};
 
+// With more micro-batches than this the search judges plans by two and three of them: the peak memory of more is about
+// right, and whoever chooses a plan asks for its own.
+inline constexpr int64_t kMostMicroBatchesJudged = 5;
+
 // Returns the numbers of devices that the search tries, the most first: all, where there are up to 16; else `devices` halved
 // again and again, and every power of two.
 std::vector<int> TriedDeviceCounts(int devices);

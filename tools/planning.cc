@@ -37,6 +37,37 @@ int64_t Fullest(const engine::Simulation& simulation) {
   return most;
 }
 
+// Sorts them as SearchPlans does. A named plan goes first where it is slower than the first by no more than the simulator
+// errs.
+void SortCandidates(std::vector<partition::Candidate>& found) {
+  const auto is_before = [](const partition::Candidate& a, const partition::Candidate& b) {
+    if (a.fits != b.fits) return a.fits;
+    if (!a.fits) return a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
+    return a.judgement.step_sec < b.judgement.step_sec;
+  };
+  std::stable_sort(found.begin(), found.end(), is_before);
+  if (!found.front().fits) return;
+  const auto named = std::find_if(found.begin(), found.end(),
+                                  [](const partition::Candidate& c) { return c.plan.name != partition::kAutoPlan; });
+  const double most = found.front().judgement.step_sec * (1 + kSimulatorError);
+  if (named != found.end() && named->fits && named->judgement.step_sec <= most) std::rotate(found.begin(), named, named + 1);
+}
+
+// Returns the most memory that a device takes for `plan`. The search's judgement knows nothing of what layouts and
+// workspaces add on the CPU, and of many micro-batches it judges a few.
+absl::StatusOr<int64_t> PeakMemoryOf(const engine::Machine& machine, const engine::Simulator& simulator,
+                                     const layers::LayerGraph& graph, const partition::Plan& plan,
+                                     const partition::LowerOptions& lower) {
+  if (machine.cores.value > 0) {
+    ASSIGN_OR_RETURN(const Predicted predicted, Predict(machine, graph, plan, lower, std::nullopt));
+    return Fullest(predicted.simulation);
+  }
+  ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered,
+                   partition::LowerRepresentatives(graph, plan, lower, simulator.GroupClassifier()));
+  ASSIGN_OR_RETURN(const engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 2, .trace = false}));
+  return Fullest(simulation);
+}
+
 // What tasks and collectives take alone on a machine with so many devices at work; collectives are worked out once.
 class AloneCosts {
  public:
@@ -126,14 +157,15 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
       .is_stopped = [&] { return search.stop != nullptr && *search.stop; },
       .progress = search.progress};
-  absl::StatusOr<std::vector<partition::Candidate>> found = partition::SearchPlans(graph, options);
-  if (!found.ok() || !found->front().fits) return found;
-  // They are sorted by time, so that the first named plan is the fastest of them.
-  const auto named = std::find_if(found->begin(), found->end(),
-                                  [](const partition::Candidate& c) { return c.plan.name != partition::kAutoPlan; });
-  const double most = found->front().judgement.step_sec * (1 + kSimulatorError);
-  if (named != found->end() && named->fits && named->judgement.step_sec <= most) {
-    std::rotate(found->begin(), named, named + 1);
+  ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, partition::SearchPlans(graph, options));
+  SortCandidates(found);
+  const bool is_exact = machine.cores.value == 0 && lower.micro_batches <= partition::kMostMicroBatchesJudged;
+  while (!is_exact && found.front().fits) {
+    partition::Candidate& first = found.front();
+    ASSIGN_OR_RETURN(first.judgement.peak_memory_bytes, PeakMemoryOf(machine, simulator, graph, first.plan, lower));
+    first.fits = options.memory_bytes == 0 || first.judgement.peak_memory_bytes <= options.memory_bytes;
+    if (first.fits) break;
+    SortCandidates(found);
   }
   return found;
 }

@@ -228,10 +228,22 @@ class Comparison {
   }
 
   // How far a tensor is from what one device computes in double.
+  enum class Compared { kLoss, kGradient, kChange, kAverage };
   struct DistanceOfTensor {
-    std::string tensor;
-    double VerifyErrors::*what;
+    Compared compared;
+    size_t index;      // of a change by parameter, of an average by average
+    std::string name;  // of the parameter
     double distance;
+
+    std::string tensor() const {
+      constexpr const char* kOf[] = {"loss", "gradient of ", "change of ", "average of "};
+      return absl::StrCat(kOf[static_cast<int>(compared)], name);
+    }
+    double VerifyErrors::*what() const {
+      return compared == Compared::kLoss       ? &VerifyErrors::loss
+             : compared == Compared::kGradient ? &VerifyErrors::gradient
+                                               : &VerifyErrors::parameter;
+    }
   };
 
   // A step and the state that it was from.
@@ -243,22 +255,22 @@ class Comparison {
 
   // Returns the distances of the loss, every gradient, every parameter's change and every average, always in this order.
   static std::vector<DistanceOfTensor> DistancesOf(const Taken& of, const Taken& exact, const Scales& scales) {
-    std::vector<DistanceOfTensor> distances = {{"loss", &VerifyErrors::loss, LossDistance(of.to.loss, exact.to.loss)}};
+    std::vector<DistanceOfTensor> distances = {{Compared::kLoss, 0, "", LossDistance(of.to.loss, exact.to.loss)}};
     for (size_t p = 0; p < exact.from.parameters.size(); ++p) {
       const std::string& name = exact.from.parameters[p].name;
       const auto gradient = exact.to.gradients.find(name);
       const bool trained = gradient != exact.to.gradients.end();  // else a running statistic
       if (trained) {
         const auto own = of.to.gradients.find(name);
-        distances.push_back({absl::StrCat("gradient of ", name), &VerifyErrors::gradient,
+        distances.push_back({Compared::kGradient, p, name,
                              own != of.to.gradients.end() ? Distance(own->second, gradient->second, scales.gradients)
                                                           : std::numeric_limits<double>::infinity()});
       }
-      distances.push_back({absl::StrCat("change of ", name), &VerifyErrors::parameter,
+      distances.push_back({Compared::kChange, p, name,
                            Distance(of.ChangeOf(p), exact.ChangeOf(p), trained ? scales.changes : scales.statistics)});
     }
     for (size_t k = 0; k < Averages(exact.to).size(); ++k) {
-      distances.push_back({absl::StrCat("average of ", Averages(exact.to)[k].name), &VerifyErrors::parameter,
+      distances.push_back({Compared::kAverage, k, Averages(exact.to)[k].name,
                            Distance(Averages(of.to)[k].values, Averages(exact.to)[k].values)});
     }
     return distances;
@@ -287,23 +299,47 @@ class Comparison {
                                         found_scaled = DistancesOf({state, many}, {state, exact}, scales);
     // Of a change also where that holds of its gradient, which stands before it: weight decay alone may make the change.
     const auto no_digit_is_right = [&](size_t i) {
-      const bool has_gradient = i > 0 && found[i - 1].what == &VerifyErrors::gradient;
+      const bool has_gradient = i > 0 && found[i - 1].compared == Compared::kGradient;
       return of_roundings[i] >= kNoDigitIsRight || (has_gradient && of_roundings[i - 1] >= kNoDigitIsRight);
     };
+    std::map<std::string, double> granted;  // of a parameter, as it is after the step
     for (size_t i = 0; i < found.size(); ++i) {
-      const auto bound = [&](const std::vector<double>& roundings) {
-        return std::max(kTimesReference * roundings[i], kLeastBoundOfBf16);
+      const std::vector<double> own = OwnValuesOf(found[i], {state, exact});
+      const double besides = GrantedBesides(found[i], {state, many}, {state, exact}, inputs.learning_rate, granted);
+      const auto bound = [&](const std::vector<double>& roundings, double least) {
+        return std::max({kTimesReference * roundings[i], kLeastBoundOfBf16, besides / NormOrOne(own, least)});
       };
-      while (found[i].distance > bound(of_roundings) && !neighbours.AllDrawn()) {
+      while (found[i].distance > bound(of_roundings, 0) && !neighbours.AllDrawn()) {
         RETURN_IF_ERROR(round({neighbours.Next(), state.kept}));
       }
-      if (found[i].distance > bound(of_roundings) && no_digit_is_right(i)) {
-        Judge(found[i].tensor, found_scaled[i].distance, bound(of_roundings_scaled), found[i].what);
-      } else {
-        Judge(found[i].tensor, found[i].distance, bound(of_roundings), found[i].what);
-      }
+      const bool is_scaled = found[i].distance > bound(of_roundings, 0) && no_digit_is_right(i);
+      const double least = !is_scaled ? 0 : exact.gradients.contains(found[i].name) ? scales.changes : scales.statistics;
+      const double allowed = bound(is_scaled ? of_roundings_scaled : of_roundings, least);
+      Judge(found[i].tensor(), (is_scaled ? found_scaled : found)[i].distance, allowed, found[i].what());
+      if (found[i].compared == Compared::kChange) granted[found[i].name] = allowed * NormOrOne(own, least);
     }
     return absl::OkStatus();
+  }
+
+  // Returns a change or an average as one device in double makes it; of all else nothing, which GrantedBesides grants
+  // nothing.
+  static std::vector<double> OwnValuesOf(const DistanceOfTensor& of, const Taken& exact) {
+    if (of.compared == Compared::kChange) return exact.ChangeOf(of.index);
+    if (of.compared == Compared::kAverage) return Averages(exact.to)[of.index].values;
+    return {};
+  }
+
+  // Returns the norm that a tensor may differ by whatever roundings make of it: of an average what its parameter may, of a
+  // change by AdamW what that makes of gradients that have few digits in common.
+  double GrantedBesides(const DistanceOfTensor& of, const Taken& many, const Taken& exact, double learning_rate,
+                        const std::map<std::string, double>& granted) const {
+    if (of.compared == Compared::kAverage) return granted.at(of.name);
+    const auto by_many = many.to.gradients.find(of.name), by_one = exact.to.gradients.find(of.name);
+    const bool have_gradients = by_many != many.to.gradients.end() && by_one != exact.to.gradients.end();
+    if (of.compared != Compared::kChange || !IsAdamW() || !have_gradients) return 0;
+    const std::vector<double> change = exact.ChangeOf(of.index), changed_by_many = many.ChangeOf(of.index);
+    return NormOfUnsureSteps({change, by_one->second}, {changed_by_many, by_many->second},
+                             LargestStepOfAdamW(options_.lower.update, learning_rate));
   }
 
   absl::Status JudgeStep(const State& state, const engine::StepInputs& inputs, const StepOutcome& one,

@@ -63,9 +63,8 @@ absl::Status CheckFitsInFull(const Prediction& p) {
     const auto needed = static_cast<double>(p.simulation.devices[d].peak_memory_bytes);
     if (needed <= p.machine.memory_bytes.value) continue;
     return absl::ResourceExhaustedError(
-        absl::StrFormat("the plan does not fit: device %d of machine %s has %.0f MB, the plan needs %.0f MB with layouts "
-                        "and workspaces; use "
-                        "a smaller --batch or more devices",
+        absl::StrFormat("the plan does not fit: device %d of machine %s has %.7g MB, the plan needs %.7g MB with layouts "
+                        "and workspaces; use a smaller --batch or more devices",
                         d, p.machine.Title(), p.machine.memory_bytes.value / 1e6, needed / 1e6));
   }
   return absl::OkStatus();

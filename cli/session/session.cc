@@ -61,29 +61,37 @@ bool LooksLikeAFile(const std::string& plan) {
   return plan.find('/') != std::string::npos || plan.find('.') != std::string::npos || std::filesystem::exists(plan, error);
 }
 
-absl::StatusOr<partition::Plan> PlanFromFile(const SessionFlags& flags, const layers::LayerGraph& graph) {
+// A plan, and whether a search has made it.
+struct ChosenPlan {
+  partition::Plan plan;
+  bool was_searched = false;
+};
+
+absl::StatusOr<ChosenPlan> PlanFromFile(const SessionFlags& flags, const layers::LayerGraph& graph) {
   ASSIGN_OR_RETURN(PlanInFile file, ReadPlan(flags.plan.name));
   partition::Plan& plan = file.plan;
   RETURN_IF_ERROR(engine::WithContext(partition::ValidatePlan(plan, graph, SamplesAtOnce(flags)), flags.plan.name));
   if (plan.name.empty()) plan.name = flags.plan.name;
   const int devices = plan.mesh.device_count();
-  const bool may_be_fewer = file.is_of_record && plan.name == partition::kAutoPlan;  // than the search was given
-  if (flags.plan.devices != 0 && flags.plan.devices != devices && !(may_be_fewer && devices < flags.plan.devices)) {
+  const bool was_searched = file.is_of_record && plan.name == partition::kAutoPlan;
+  const bool has_left_some_out = was_searched && devices < flags.plan.devices;  // of the devices that the search was given
+  if (flags.plan.devices != 0 && flags.plan.devices != devices && !has_left_some_out) {
     return absl::FailedPreconditionError(
         absl::StrFormat("--devices: expected %d, the mesh of %s, found %d", devices, flags.plan.name, flags.plan.devices));
   }
-  return plan;
+  return ChosenPlan{std::move(plan), was_searched};
 }
 
-absl::StatusOr<partition::Plan> PlanOf(const SessionFlags& flags, const layers::LayerGraph& graph) {
+absl::StatusOr<ChosenPlan> PlanOf(const SessionFlags& flags, const layers::LayerGraph& graph) {
   const int devices = std::max(flags.plan.devices, 1);
   const std::string name = !flags.plan.name.empty() ? flags.plan.name : devices > 1 ? "data" : "single";
-  if (partition::IsNamedPlan(name)) {
-    return partition::NamedPlan(name, graph,
-                                {.devices = devices, .columns = flags.plan.columns, .global_batch = SamplesAtOnce(flags)});
-  }
-  if (LooksLikeAFile(name)) return PlanFromFile(flags, graph);
-  return partition::NamedPlan(name, graph, {});  // which names there are
+  if (!partition::IsNamedPlan(name) && LooksLikeAFile(name)) return PlanFromFile(flags, graph);
+  ChosenPlan chosen;  // or which names there are
+  ASSIGN_OR_RETURN(
+      chosen.plan,
+      partition::NamedPlan(name, graph,
+                           {.devices = devices, .columns = flags.plan.columns, .global_batch = SamplesAtOnce(flags)}));
+  return chosen;
 }
 
 // A plan splits a micro-batch, of which messages about the batch know nothing but its size; and what a network file says is
@@ -94,13 +102,15 @@ absl::Status NoteMicroBatches(const SessionFlags& flags, const absl::Status& sta
     return absl::Status(status.code(), absl::StrCat(status.message(), " (--batch-norm=ghost:N)"));
   }
   if (!absl::StrContains(status.message(), "global batch")) return status;
-  return absl::Status(status.code(),
-                      absl::StrFormat("%s; --accumulate=%d cuts the batch of %d into micro-batches of %d", status.message(),
-                                      flags.optimizer.accumulate, flags.plan.batch, SamplesAtOnce(flags)));
+  return absl::Status(
+      status.code(),
+      absl::StrFormat("%s; these are micro-batches, into which --accumulate cuts the batch of %d: a --batch is "
+                      "%d times as large",
+                      status.message(), flags.plan.batch, flags.optimizer.accumulate));
 }
 
-absl::StatusOr<partition::Plan> AutomaticPlan(const SessionFlags& flags, const Session& session, program::Mode mode,
-                                              std::vector<partition::Candidate>& candidates) {
+absl::StatusOr<ChosenPlan> AutomaticPlan(const SessionFlags& flags, const Session& session, program::Mode mode,
+                                         std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
   CountProgress progress("planning:");
   absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
@@ -114,7 +124,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const SessionFlags& flags, const S
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "no plan fits on %d device%s of machine %s: the smallest needs %.0f MB, a device has %.0f MB; use more devices or a "
+        "no plan fits on %d device%s of machine %s: the smallest needs %.7g MB, a device has %.7g MB; use more devices or a "
         "smaller --batch",
         std::max(flags.plan.devices, 1), flags.plan.devices > 1 ? "s" : "", machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
@@ -127,7 +137,7 @@ absl::StatusOr<partition::Plan> AutomaticPlan(const SessionFlags& flags, const S
   if (flags.backend.dtype == "auto")
     plan.notes.push_back("the plan was searched for steps in fp32; --dtype=auto compares the types under this plan only");
   plan.name = partition::kAutoPlan;
-  return plan;
+  return ChosenPlan{std::move(plan), /*was_searched=*/true};
 }
 
 // Where the batch does not divide into as many parts as the plan has.
@@ -184,11 +194,12 @@ absl::StatusOr<Session> OpenSession(const SessionFlags& flags, const data::Sampl
                         "plan, or leave it out",
                         flags.plan.columns));
   }
-  absl::StatusOr<partition::Plan> plan =
-      is_auto ? AutomaticPlan(flags, session, mode, candidates != nullptr ? *candidates : judged)
-              : PlanOf(flags, session.graph);
-  if (!plan.ok()) return NoteMicroBatches(flags, plan.status());
-  session.plan = *std::move(plan);
+  absl::StatusOr<ChosenPlan> chosen = is_auto
+                                          ? AutomaticPlan(flags, session, mode, candidates != nullptr ? *candidates : judged)
+                                          : PlanOf(flags, session.graph);
+  if (!chosen.ok()) return NoteMicroBatches(flags, chosen.status());
+  session.plan = std::move(chosen->plan);
+  session.plan_was_searched = chosen->was_searched;
   RETURN_IF_ERROR(NoteMicroBatches(
       flags, partition::ValidatePlan(session.plan, session.graph, SamplesAtOnce(flags), mode, flags.optimizer.accumulate)));
   const int64_t columns = ColumnsOf(session.plan.mesh);

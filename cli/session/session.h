@@ -26,6 +26,7 @@ struct Session {
   models::ModelInfo model;  // its own shape and recipe
   layers::LayerGraph graph;
   partition::Plan plan;
+  bool plan_was_searched = false;  // by --plan=auto, in this run or in that of a record
   int threads_per_device = 1;
   // What the device makes of the data's bytes; where there are no data, what it would cost.
   program::PixelScaling pixels;

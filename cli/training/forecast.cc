@@ -136,7 +136,7 @@ void PlanSearch::AwaitUntil(absl::Time deadline) const {
 SelfReport::SelfReport(const Session& session, const absl::StatusOr<Forecast>& forecast, FirstSteps first_steps)
     : session_(session),
       forecast_(forecast),
-      searches_(forecast.ok() && session.plan.name != partition::kAutoPlan),
+      searches_(forecast.ok() && !session.plan_was_searched),
       first_steps_(std::move(first_steps)) {}
 
 void SelfReport::Add(const engine::TrainProgress& progress) {

@@ -95,7 +95,7 @@ Json MachineJson(const BackendFlags& flags, const RunFacts& facts) {
 std::vector<ResolvedFlag> FlagsThatRepeat(const TrainFlags& flags, const Session& session) {
   std::vector<ResolvedFlag> repeat = flags.resolved;
   for (ResolvedFlag& flag : repeat) {
-    if (flag.name == "plan" && session.plan.name == partition::kAutoPlan) flag.values = {partition::kAutoPlan};
+    if (flag.name == "plan" && session.plan_was_searched) flag.values = {partition::kAutoPlan};
   }
   return repeat;
 }

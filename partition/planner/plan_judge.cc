@@ -10,8 +10,7 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr double kFaster = 1 - 1e-6;            // a faster plan takes less than this part of the other's time
-constexpr int64_t kMostMicroBatchesJudged = 5;  // as many as the two and three that stand for more
+constexpr double kFaster = 1 - 1e-6;  // a faster plan takes less than this part of the other's time
 
 bool HasReducedBuckets(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const program::Task& task) {
@@ -87,8 +86,8 @@ absl::StatusOr<Candidate> PlanJudge::JudgeOnce(Plan plan, bool spends) {
   return judged.candidate;
 }
 
-// Micro-batches are alike: where there are many, each takes as long as the third, in the same memory but for its images and
-// labels.
+// Micro-batches are alike: where there are many, each takes as long as the third, and about as much memory beside its images
+// and labels.
 absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) const {
   const int64_t micro_batches = options_.lower.micro_batches;
   if (micro_batches <= kMostMicroBatchesJudged) return LowerAndJudgeIn(plan, micro_batches);

@@ -231,6 +231,9 @@ TEST_F(Config, ARecordHasThePlanThatWasFoundOrThatWasInAFile) {
   found["flags"]["devices"] = 4;  // of which the search took two
   expect_again(found);
   json plan = taken["plan_file"];
+  Write("saved.json", plan.dump());  // as `plan --plan=auto --save-plan` writes it
+  EXPECT_EQ(Train(absl::StrCat(run, "--plan=", In("saved.json")))["flags"]["plan"], In("saved.json"))
+      << "nothing was searched";
   plan["name"] = "mine";
   Write("mine.json", plan.dump());
   const json of_file = Train(absl::StrCat(run, "--plan=", In("mine.json")));

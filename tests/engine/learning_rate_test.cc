@@ -114,7 +114,8 @@ TEST(ParseLearningRatePolicy, TakesTheLeastThereIs) {
 
 TEST(ParseLearningRatePolicy, TakesNothingWhereAWordIsNotWhollyANumberOrOneTooMany) {
   for (const char* other : {"step:3x,0.1", "step:99999999999999999999,0.1", "step:3,0.1x", "multistep:0.1",
-                            "multistep:3x,0.1", "multistep:3,0.1x", "poly:2x", "poly:inf", "poly:1,2"}) {
+                            "multistep:3x,0.1", "multistep:3,0.1x", "poly:2x", "poly:inf", "poly:1,2", "step,5:0.1",
+                            "step:5:0.1", "multistep:5:6:0.1", "constant:"}) {
     EXPECT_FALSE(ParseLearningRatePolicy(other).has_value()) << other;
   }
 }

@@ -370,5 +370,19 @@ TEST(WriteState, NamesATensorWhoseBytesAreNotThoseOfItsShapeAndWritesNothing) {
   EXPECT_EQ(loaded.loaded.memory, before);
 }
 
+// Of those that are drawn, the smallest is "u".
+TEST(CheckInitialized, LooksAtAParameterWhoseInitialValuesAreNot0InSinglePrecision) {
+  const auto of_bound = [](double bound) {
+    program::Program program = Parameters(1, 1);
+    program.parameters[1].initializer.value = bound;
+    Loaded made(std::move(program));
+    EXPECT_FALSE(CheckInitialized(made.loaded).ok());
+    made.Initial(1);
+    return CheckInitialized(made.loaded);
+  };
+  EXPECT_TRUE(of_bound(1e-30).ok());
+  EXPECT_TRUE(of_bound(1e-46).ok()) << of_bound(1e-46);
+}
+
 }  // namespace
 }  // namespace colonnade::engine

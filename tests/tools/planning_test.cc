@@ -105,6 +105,35 @@ TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   }
 }
 
+int64_t PeakOf(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
+               const partition::LowerOptions& lower) {
+  const Predicted predicted = *Predict(machine, graph, plan, lower);
+  int64_t most = 0;
+  for (const engine::SimulatedDevice& device : predicted.simulation.devices) most = std::max(most, device.peak_memory_bytes);
+  return most;
+}
+
+// The search judges neither layouts and workspaces of the CPU nor more than a few micro-batches.
+TEST(SearchPlansOn, TheChoiceFitsByWhatItTakesInFull) {
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  for (const char* name : {"cpu-2core", "dgx1-v100"}) {
+    engine::Machine machine = *OpenMachine(name);
+    const int64_t micro_batches = machine.cores.value > 0 ? 1 : 16;
+    const partition::LowerOptions lower{.global_batch = micro_batches * 64, .micro_batches = micro_batches};
+    const auto choose = [&] { return SearchPlansOn(machine, graph, lower, 2)->front(); };
+    machine.memory_bytes.value = 1e12;
+    int fitting = 0;
+    for (partition::Candidate choice = choose(); choice.fits && fitting < 20; choice = choose()) {
+      const int64_t peak = PeakOf(machine, graph, choice.plan, lower);
+      EXPECT_EQ(choice.judgement.peak_memory_bytes, peak) << name;
+      ASSERT_LE(peak, static_cast<int64_t>(machine.memory_bytes.value)) << name;
+      machine.memory_bytes.value = static_cast<double>(peak - 1);
+      ++fitting;
+    }
+    EXPECT_GT(fitting, 1) << name;
+  }
+}
+
 TEST(Predict, StatesTheMemoryThatTheKernelsOfTheProfileTakeUnlessOthersAreAskedFor) {
   if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
   const layers::LayerGraph graph = *models::BuildModel("resnet20", {});

@@ -279,7 +279,8 @@ TEST(VerifyPlan, AnUpdateOfAdamWOfAGradientOfFewDigitsAgrees) {
 // A fully connected layer before a normalisation over `samples_per_group` samples (0: over all), under data parallelism.
 // Pixels at the edge of the digits never change: the gradients of their weights are roundings alone.
 absl::StatusOr<VerifyReport> VerifyNormalisedDigits(const Spoil& spoil, int64_t samples_per_group,
-                                                    const Arithmetic& arithmetic, const program::Optimizer& optimizer) {
+                                                    const Arithmetic& arithmetic, const program::Optimizer& optimizer,
+                                                    double average_decay = 0) {
   layers::GraphBuilder net("normalised_digits");
   layers::LayerId x =
       net.FullyConnected("fc1", net.Flatten("flatten", net.Input("images", {1, 8, 8})), {.out_features = 32});
@@ -289,7 +290,7 @@ absl::StatusOr<VerifyReport> VerifyNormalisedDigits(const Spoil& spoil, int64_t 
   const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
   VerifyOptions options{.steps = 4, .bf16 = arithmetic.bf16, .learning_rate = {.base = 0.001}};
   options.lower.global_batch = 16;
-  options.lower.update = {.optimizer = optimizer, .weight_decay = 0.01};
+  options.lower.update = {.optimizer = optimizer, .weight_decay = 0.01, .average_decay = average_decay};
   options.make_program = Spoiled(spoil);
   return VerifyPlan(graph, plan, *OpenStream("digits"), options);
 }
@@ -317,6 +318,34 @@ TEST(VerifyPlan, InBf16AGradientThatIsRoundingsAloneAgrees) {
   const absl::StatusOr<VerifyReport> report = VerifyNormalisedDigits(nullptr, 2, kBf16, program::Sgd{});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+}
+
+// The bias before the normalisation moves by roundings alone, and so does its average; AdamW makes whole steps of them.
+TEST(VerifyPlan, InBf16WhatAdamWAndAveragesMakeOfRoundingsAgrees) {
+  for (const program::Optimizer& optimizer : {program::Optimizer(program::Sgd{}), program::Optimizer(program::AdamW{})}) {
+    for (const int64_t samples_per_group : {0, 2}) {
+      const absl::StatusOr<VerifyReport> report =
+          VerifyNormalisedDigits(nullptr, samples_per_group, kBf16, optimizer, /*average_decay=*/0.9);
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_TRUE(report->ok) << report->worst_tensor << " " << report->worst_error << " of " << report->worst_bound;
+    }
+  }
+}
+
+TEST(VerifyPlan, InBf16AnErrorOfAdamWOrOfAnAverageIsFound) {
+  const auto found = [](const Spoil& spoil) {
+    const absl::StatusOr<VerifyReport> report =
+        VerifyNormalisedDigits(spoil, 0, kBf16, program::AdamW{}, /*average_decay=*/0.9);
+    return report.ok() && !report->ok ? report->worst_tensor : "nothing";
+  };
+  EXPECT_THAT(found([](program::Program& program, const partition::LowerOptions&) {
+                ForEach<program::AdamWUpdate>(program, [](program::AdamWUpdate& op) { op.adam.beta2 = 0.99; });
+              }),
+              HasSubstr("change of "));
+  EXPECT_THAT(found([](program::Program& program, const partition::LowerOptions&) {
+                ForEach<program::AverageUpdate>(program, [](program::AverageUpdate& op) { op.decay = 0.5; });
+              }),
+              HasSubstr("average of "));
 }
 
 // A normalisation of one channel before another: in double its bias has a gradient of zero.
