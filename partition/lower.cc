@@ -15,6 +15,7 @@
 #include "partition/legality.h"
 #include "partition/lowering/check_actions.h"
 #include "partition/lowering/passes.h"
+#include "partition/step_contents.h"
 #include "program/verify.h"
 
 namespace colonnade::partition {
@@ -72,14 +73,13 @@ absl::Status CheckTrains(const layers::LayerGraph& graph, const LowerOptions& op
       absl::StrFormat("network \"%s\": expected a layer with parameters to train, found none", graph.name));
 }
 
-// Evaluation computes what the network's own loss depends on.
+// In evaluation, only layers that the network's own loss depends on can be shown.
 absl::Status CheckShown(const layers::LayerGraph& graph, const LowerOptions& options) {
-  const std::vector<bool> reaches_last = graph.ReachesLast();
+  const StepContents contents(graph, options.mode, options.update.frozen_layers);
   std::vector<std::string> computed;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     const layers::LayerNode& node = graph.nodes[i];
-    const bool runs = options.mode == program::Mode::kTrain || reaches_last[i];
-    if (runs && !layers::IsInput(node.layer) && !layers::IsLoss(node.layer)) computed.push_back(node.name);
+    if (contents.Runs(i) && !layers::IsInput(node.layer) && !layers::IsLoss(node.layer)) computed.push_back(node.name);
   }
   for (const std::string& shown : options.shown_layers) {
     if (absl::c_linear_search(computed, shown)) continue;

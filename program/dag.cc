@@ -189,17 +189,14 @@ HappensBefore::HappensBefore(const Program& program, const DeviceClasses& classe
       position_(program.tasks.size()),
       ended_(program.tasks.size()),
       lane_sizes_(program.device_count) {
-  std::array<int, kLaneCount> none;
-  none.fill(-1);
-  std::vector<std::array<int, kLaneCount>> last_of_lane(program.device_count, none);
-  std::vector<int> before_in_lane(program.tasks.size());  // −1 for the first of a lane
+  const std::vector<TaskId> previous = PreviousInLane(program);
+  std::vector<std::array<TaskId, kLaneCount>> last_of_lane(program.device_count);
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
     device_[i] = task.device;
     lane_[i] = static_cast<int>(task.lane);
     position_[i] = lane_sizes_[device_[i]][lane_[i]]++;
-    before_in_lane[i] = last_of_lane[device_[i]][lane_[i]];
-    last_of_lane[device_[i]][lane_[i]] = static_cast<int>(i);
+    last_of_lane[device_[i]][lane_[i]] = task.id;
   }
   // "Nothing of the step before has ended" is what can be known of a task without any predecessor.
   for (size_t i = 0; i < ended_.size(); ++i) {
@@ -223,8 +220,8 @@ HappensBefore::HappensBefore(const Program& program, const DeviceClasses& classe
     grew = false;
     for (size_t i = 0; i < ended_.size(); ++i) {
       if (!classes.IsRepresentative(device_[i])) continue;
-      const bool first = before_in_lane[i] < 0;
-      grew |= after(i, first ? last_of_lane[device_[i]][lane_[i]] : before_in_lane[i], first);
+      const bool first = !previous[i].valid();
+      grew |= after(i, (first ? last_of_lane[device_[i]][lane_[i]] : previous[i]).value, first);
       for (TaskId wait : program.tasks[i].waits) grew |= after(i, wait.value, false);
       for (TaskId wait : program.tasks[i].waits_previous) grew |= after(i, wait.value, true);
     }

@@ -1,6 +1,7 @@
 #include "program/program.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace colonnade::program {
 
@@ -64,6 +65,16 @@ std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane) {
     if (task.device == device && task.lane == lane) order.push_back(task.id);
   }
   return order;
+}
+
+std::vector<TaskId> PreviousInLane(const Program& program) {
+  std::vector<std::array<TaskId, kLaneCount>> last(program.device_count);
+  std::vector<TaskId> previous;
+  previous.reserve(program.tasks.size());
+  for (const Task& task : program.tasks) {
+    previous.push_back(std::exchange(last[task.device][static_cast<int>(task.lane)], task.id));
+  }
+  return previous;
 }
 
 }  // namespace colonnade::program

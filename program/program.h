@@ -196,6 +196,8 @@ int TrainedCount(const Program& program);
 
 // Returns the tasks of `device` on `lane`, in the order in which they run.
 std::vector<TaskId> LaneOrder(const Program& program, int device, Lane lane);
+// Returns, by task, the task before it on its lane; an invalid id for the first of a lane.
+std::vector<TaskId> PreviousInLane(const Program& program);
 
 }  // namespace colonnade::program
 

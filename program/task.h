@@ -26,7 +26,7 @@ struct BufferUse {
   BufferUse(BufferId of, Region box, Access how = Access::kRead) : buffer(of), access(how), region(std::move(box)) {}
 
   BufferId buffer;
-  Access access = Access::kRead;  // beside the id, where it takes no room of its own: a Program may have millions of uses
+  Access access = Access::kRead;  // placed after the id to fill padding: a Program may have millions of uses
   Region region;
   bool operator==(const BufferUse&) const = default;
 };
@@ -76,6 +76,10 @@ enum class CollectiveKind {
   kReduce,     // x: at the root accumulated to Σ x, elsewhere read
   kBroadcast,  // x: at the root read, elsewhere written
 };
+// All kinds.
+inline constexpr CollectiveKind kCollectiveKinds[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                                      CollectiveKind::kAllReduce, CollectiveKind::kAllToAll,
+                                                      CollectiveKind::kReduce,    CollectiveKind::kBroadcast};
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int32_t instance = 0;

@@ -31,8 +31,7 @@ constexpr double kMostMembers = 4096;
 constexpr double kNothing = -1;  // what results hold before a check
 
 std::optional<program::CollectiveKind> KindOf(const std::string& what) {
-  for (auto kind :
-       {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce}) {
+  for (program::CollectiveKind kind : program::kCollectiveKinds) {
     if (what == program::Name(kind)) return kind;
   }
   return std::nullopt;

@@ -19,8 +19,6 @@ namespace {
 constexpr auto kDTypes = {DType::kF32, DType::kF64, DType::kI32, DType::kU8, DType::kBF16};
 constexpr auto kLanes = {Lane::kCompute, Lane::kComm, Lane::kCopy, Lane::kLoad};
 constexpr auto kPasses = {Pass::kInput, Pass::kForward, Pass::kBackward, Pass::kUpdate, Pass::kOutput};
-constexpr auto kCollectives = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
-                               CollectiveKind::kAllToAll,  CollectiveKind::kReduce,        CollectiveKind::kBroadcast};
 constexpr auto kAccesses = {Access::kRead, Access::kWrite, Access::kAccumulate};
 constexpr auto kLifetimes = {Lifetime::kStep, Lifetime::kPersistent};
 constexpr auto kModes = {Mode::kTrain, Mode::kEval};
@@ -311,7 +309,7 @@ class Parser {
     for (const Op& op : ops_) {
       if (line.AcceptWord(Name(op))) return Compute{op};
     }
-    for (CollectiveKind kind : kCollectives) {
+    for (CollectiveKind kind : kCollectiveKinds) {
       if (line.AcceptWord(Name(kind))) return Collective{.kind = kind};
     }
     if (line.AcceptWord("exchange")) return Exchange{};

@@ -204,15 +204,11 @@ class StepGraph {
     std::iota(node_.begin(), node_.end(), 0);
     const Meetings meetings(program);
     for (int& node : node_) node = meetings.SidesOf(TaskId{node}).front().value;
-    std::array<int, kLaneCount> none;
-    none.fill(-1);
-    std::vector<std::array<int, kLaneCount>> last(program.device_count, none);
+    const std::vector<TaskId> previous = PreviousInLane(program);
     for (const Task& task : program.tasks) {
       std::vector<TaskId>& before = before_[node_[task.id.value]];
-      int& in_lane = last[task.device][static_cast<int>(task.lane)];
-      if (in_lane >= 0) before.push_back(TaskId{in_lane});
+      if (previous[task.id.value].valid()) before.push_back(previous[task.id.value]);
       before.insert(before.end(), task.waits.begin(), task.waits.end());
-      in_lane = task.id.value;
     }
   }
 

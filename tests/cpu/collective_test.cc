@@ -146,9 +146,6 @@ void RunAndCompare(const Case& c, int members, DType dtype) {
   }
 }
 
-constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
-                                     CollectiveKind::kAllToAll,  CollectiveKind::kReduce,        CollectiveKind::kBroadcast};
-
 class CollectiveOf : public testing::TestWithParam<std::tuple<CollectiveKind, int>> {};
 
 TEST_P(CollectiveOf, ImagesEqualsPlainLoopsForEveryDimensionAndLayout) {
@@ -173,7 +170,8 @@ TEST_P(CollectiveOf, MatricesAndVectorsOfOtherTypes) {
     RunAndCompare(MakeCase(kind, members, 0, 0, {2500 * members}), members, DType::kF32);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CollectiveOf, testing::Combine(testing::ValuesIn(kKinds), testing::Values(1, 2, 3, 4)),
+INSTANTIATE_TEST_SUITE_P(Kinds, CollectiveOf,
+                         testing::Combine(testing::ValuesIn(program::kCollectiveKinds), testing::Values(1, 2, 3, 4)),
                          [](const auto& info) {
                            return std::string(program::Name(std::get<0>(info.param))) + "_" +
                                   std::to_string(std::get<1>(info.param));
@@ -181,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CollectiveOf, testing::Combine(testing::ValuesIn
 
 TEST(CollectiveOfMany, EqualsPlainLoopsForNinetyMembers) {
   const int members = 90;
-  for (const CollectiveKind kind : kKinds) {
+  for (const CollectiveKind kind : program::kCollectiveKinds) {
     RunAndCompare(MakeCase(kind, members, 1, 0, {members, members}), members, DType::kF32);
     if (HasFatalFailure()) FAIL() << program::Name(kind);
   }
