@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMostChannels = 32;  // of a group: with more, oneDNN's kernels are as fast
 constexpr int64_t kLeastColumns = 8;   // of x and y: half of a vector
-constexpr int64_t kNearBytes = 32768;  // of gradients, that are read again and again: most of the first cache
+constexpr int64_t kNearBytes = 32768;  // of gradients that are read again and again: most of the L1 cache
 
 // Images [N, groups·inputs, rows, columns], each group's planes of which are copied to where zeros surround them.
 struct PaddedImages {

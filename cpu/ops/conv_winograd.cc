@@ -23,8 +23,8 @@ using program::Window;
 namespace {
 
 constexpr int64_t kLeastTiles = 16;               // of a thread: with fewer, it mostly transforms weights and pads products
-constexpr int64_t kBytesOfTilesNear = 768 << 10;  // at hand of one thread: three quarters of a second cache
-constexpr int64_t kBytesOfTilesFar = 8 << 20;     // of the tiles that all threads share: part of a third cache
+constexpr int64_t kBytesOfTilesNear = 768 << 10;  // for the tiles of one thread: three quarters of an L2 cache of 1 MiB
+constexpr int64_t kBytesOfTilesFar = 8 << 20;     // for the tiles that all threads share: part of the L3 cache
 constexpr int64_t kMostSums = 16 << 20;           // floats, of all threads, that have sums of their own
 constexpr int64_t kPairBlocks = 2;                // blocks of outputs that products are taken for at once, at most
 constexpr int64_t kMostTaps = 25;
@@ -67,7 +67,8 @@ struct Group {
   int64_t count;  // of groups
   int64_t inputs, outputs;
   int64_t size, stride;  // of the window, in pixels
-  int64_t window, tile;  // in pixels, or squares
+  // The transform counts these in pixels, or in squares of kSquareSize² pixels of the input if the convolution has a stride.
+  int64_t window, tile;
 
   // Makes the geometry of one group of a convolution of `from` to `to`, or of its gradient.
   Group(const View& from, const View& to, int64_t groups, const Window& of, int64_t tile)
@@ -119,8 +120,10 @@ struct TiledConvolution {
   int64_t tiles;  // of all images
   int threads;
   bool relu;
-  bool turned;                                         // w [inputs, outputs, …] is read from its last tap to its first
-  int64_t at_once, room, weights, patches, of_thread;  // floats but for the first two
+  bool turned;                           // w [inputs, outputs, …] is read from its last tap to its first
+  int64_t tiles_at_once, tile_capacity;  // tiles that a thread works on at once, and those that its memory has room for
+  // Of all transformed weights; of a thread's patches; of all of a thread's memory.
+  int64_t weight_floats, patch_floats, thread_floats;
 
   TiledConvolution(const View& from, const View& to, const Group& group, int64_t top, int64_t left, int threads, bool relu,
                    bool turned)
@@ -135,14 +138,14 @@ struct TiledConvolution {
     const int64_t bytes_of_tile =
         group.points() * kChannelBlock *
         (x.blocks * static_cast<int64_t>(sizeof(Factor)) + kPairBlocks * static_cast<int64_t>(sizeof(float)));
-    at_once = RoundUp(TilesAtOnce(bytes_of_tile, kBytesOfTilesNear, CeilDiv(tiles, threads)), kTilesOfProduct);
-    room = at_once + kSpareTiles;
-    weights = FloatsOf<Factor>(y.blocks * group.points_of_output());
-    patches = FloatsOf<Factor>(group.points() * PointSize<Factor>(x.blocks, room));
-    of_thread = patches + kPairBlocks * group.points() * PointSize<float>(1, room);
+    tiles_at_once = RoundUp(TilesAtOnce(bytes_of_tile, kBytesOfTilesNear, CeilDiv(tiles, threads)), kTilesOfProduct);
+    tile_capacity = tiles_at_once + kSpareTiles;
+    weight_floats = FloatsOf<Factor>(y.blocks * group.points_of_output());
+    patch_floats = FloatsOf<Factor>(group.points() * PointSize<Factor>(x.blocks, tile_capacity));
+    thread_floats = patch_floats + kPairBlocks * group.points() * PointSize<float>(1, tile_capacity);
   }
 
-  int64_t floats() const { return weights + y.blocks * kChannelBlock + threads * of_thread; }
+  int64_t floats() const { return weight_floats + y.blocks * kChannelBlock + threads * thread_floats; }
 
   // to [taps][16] = the weights from `input` of its group to 16 outputs from `output` on.
   template <class Weight>
@@ -191,21 +194,22 @@ struct TiledConvolution {
   // The tiles [begin, end) of y, by one thread with memory of its own.
   void RunTiles(int64_t begin, int64_t end, const void* images, const Factor* u, const float* bias, float* own,
                 void* to) const {
-    const int64_t pairs = group.count * group.pairs(), v_point = PointSize<Factor>(x.blocks, room);
+    const int64_t pairs = group.count * group.pairs(), v_point = PointSize<Factor>(x.blocks, tile_capacity);
     Factor* v = FactorsAt<Factor>(own);
-    float* m = own + patches;
-    for (int64_t first = begin; first < end; first += at_once) {
-      const int64_t count = std::min(at_once, end - first), next = first + count, next_end = std::min(next + at_once, end);
-      loops->read_patches(x, images, first, count, room, v);
+    float* m = own + patch_floats;
+    for (int64_t first = begin; first < end; first += tiles_at_once) {
+      const int64_t count = std::min(tiles_at_once, end - first), next = first + count,
+                    next_end = std::min(next + tiles_at_once, end);
+      loops->read_patches(x, images, first, count, tile_capacity, v);
       for (int64_t index = 0; index < pairs; ++index) {
         const Pair pair = PairOf(index);
-        loops->multiply(count, group.inputs, pair.outputs, room, v + pair.input * room * kChannelBlock, v_point,
-                        u + pair.output * group.points_of_output(), m,
+        loops->multiply(count, group.inputs, pair.outputs, tile_capacity, v + pair.input * tile_capacity * kChannelBlock,
+                        v_point, u + pair.output * group.points_of_output(), m,
                         {PartOf(x, images, next, next_end, index, pairs), {y, to, first, count, pair.output, pair.outputs}});
         for (int64_t b = 0; b < pair.outputs; ++b) {
           const int64_t block = pair.output + b;
-          loops->write_tiles(y, m + b * group.points() * PointSize<float>(1, room), block, first, count, room,
-                             bias == nullptr ? nullptr : bias + block * kChannelBlock, relu, to);
+          loops->write_tiles(y, m + b * group.points() * PointSize<float>(1, tile_capacity), block, first, count,
+                             tile_capacity, bias == nullptr ? nullptr : bias + block * kChannelBlock, relu, to);
         }
       }
     }
@@ -213,8 +217,8 @@ struct TiledConvolution {
 
   // The workspace begins with the transformed weights.
   void Run(const void* images, const float* bias, float* workspace, void* to) const {
-    char* of_threads = reinterpret_cast<char*>(workspace + weights + y.blocks * kChannelBlock);
-    ParallelForWithScratch(threads, tiles, of_thread, of_threads, [&](int64_t begin, int64_t end, float* own) {
+    char* of_threads = reinterpret_cast<char*>(workspace + weight_floats + y.blocks * kChannelBlock);
+    ParallelForWithScratch(threads, tiles, thread_floats, of_threads, [&](int64_t begin, int64_t end, float* own) {
       RunTiles(begin, end, images, FactorsAt<Factor>(workspace), bias, own, to);
     });
   }
@@ -236,7 +240,7 @@ PreparedKernel KernelOfTiles(const TiledConvolution<Factor>& convolution, const 
         WithElement(context.view(1).dtype, [&]<class Weight>(Weight) {
           convolution.TransformWeights(DataOf<const Weight>(run, context, 1), FactorsAt<Factor>(workspace));
         });
-        float* biases = workspace + convolution.weights;
+        float* biases = workspace + convolution.weight_floats;
         if (bias >= 0) CopyTo(run, context, bias, biases);
         convolution.Run(BytesOf(run, context, 0), bias < 0 ? nullptr : biases, workspace, BytesOf(run, context, y));
         return absl::OkStatus();
@@ -257,12 +261,12 @@ struct TiledGradient {
   bool bias;
   int threads, teams;
   int64_t pairs;
-  int64_t at_once;
+  int64_t tiles_at_once;
   // Floats of one team, and where in them its tiles of y and its sums [taps][inputs of a group][outputs] begin.
-  int64_t y_tiles, sums, of_team;
+  int64_t y_tiles, sums, team_floats;
   // Floats of one thread: products, then from bias_sums on the sums [outputs] of the tiles that it has at hand, and behind
   // them those of all its tiles, in double.
-  int64_t bias_sums, of_thread;
+  int64_t bias_sums, thread_floats;
 
   TiledGradient(const View& from, const View& to, const Group& group, const Window& window, bool bias, int threads)
       : group(group),
@@ -278,21 +282,21 @@ struct TiledGradient {
     teams = pairs < kPairsOfThread * threads && threads * sums_of_team <= kMostSums ? threads : 1;
     const int64_t bytes_of_tile =
         group.points() * kChannelBlock * (x.blocks + y.blocks) * static_cast<int64_t>(sizeof(Factor));
-    at_once = RoundUp(
+    tiles_at_once = RoundUp(
         TilesAtOnce(bytes_of_tile, teams == 1 && threads > 1 ? kBytesOfTilesFar : kBytesOfTilesNear, CeilDiv(tiles, teams)),
         kTogether);
     y_tiles = FloatsOf<Factor>(group.points() * x_point());
     sums = y_tiles + FloatsOf<Factor>(group.points() * y_point());
-    of_team = sums + sums_of_team;
+    team_floats = sums + sums_of_team;
     bias_sums = group.points() * kChannelBlock * kChannelBlock * kPairBlocks;
-    of_thread = bias_sums + outputs() + 2 * outputs();
+    thread_floats = bias_sums + outputs() + 2 * outputs();
   }
 
   int64_t inputs() const { return group.inputs * kChannelBlock; }
   int64_t outputs() const { return y.blocks * kChannelBlock; }
-  int64_t x_point() const { return PointSize<Factor>(x.blocks, at_once); }
-  int64_t y_point() const { return PointSize<Factor>(y.blocks, at_once); }
-  int64_t floats() const { return teams * of_team + threads * of_thread; }
+  int64_t x_point() const { return PointSize<Factor>(x.blocks, tiles_at_once); }
+  int64_t y_point() const { return PointSize<Factor>(y.blocks, tiles_at_once); }
+  int64_t floats() const { return teams * team_floats + threads * thread_floats; }
   Factor* XTiles(float* team) const { return FactorsAt<Factor>(team); }
   Factor* YTiles(float* team) const { return FactorsAt<Factor>(team + y_tiles); }
   float* BiasSums(float* own) const { return own + bias_sums; }
@@ -306,8 +310,8 @@ struct TiledGradient {
   // Adds a pair's products of `count` tiles to the team's sums.
   void AddPair(const Pair& pair, int64_t count, float* team, float* products, const Ahead& ahead) const {
     const int64_t row = pair.outputs * kChannelBlock, first_input = pair.input % group.inputs * kChannelBlock;
-    loops->sum_products(count, pair.outputs, at_once, XTiles(team) + pair.input * at_once * kChannelBlock, x_point(),
-                        YTiles(team) + pair.output * at_once * kChannelBlock, y_point(), products, ahead);
+    loops->sum_products(count, pair.outputs, tiles_at_once, XTiles(team) + pair.input * tiles_at_once * kChannelBlock,
+                        x_point(), YTiles(team) + pair.output * tiles_at_once * kChannelBlock, y_point(), products, ahead);
     for (int64_t input = 0; input < kChannelBlock; ++input) {
       for (int64_t b = 0; b < pair.outputs; ++b) {
         float* to = team + sums + (first_input + input) * outputs() + (pair.output + b) * kChannelBlock;
@@ -322,7 +326,7 @@ struct TiledGradient {
     if constexpr (kTogether == 1) return;
     for (int64_t p = 0; p < group.points(); ++p) {
       for (int64_t b = 0; b < blocks; ++b) {
-        Factor* rows = tiles_at_hand + p * point + (b * at_once + first) * kChannelBlock;
+        Factor* rows = tiles_at_hand + p * point + (b * tiles_at_once + first) * kChannelBlock;
         const int64_t joined = RoundUp(count, kTogether);
         std::fill(rows + count * kChannelBlock, rows + joined * kChannelBlock, Factor{});
         loops->join_rows(joined, rows);
@@ -333,10 +337,10 @@ struct TiledGradient {
   // Tiles [from, to) of those at hand, of which number 0 is tile `first` of all, and their pixels' sums.
   void ReadTiles(const void* images, const void* dy, int64_t first, int64_t from, int64_t to, float* team,
                  float* own) const {
-    loops->read_patches(x, images, first + from, to - from, at_once, XTiles(team) + from * kChannelBlock);
+    loops->read_patches(x, images, first + from, to - from, tiles_at_once, XTiles(team) + from * kChannelBlock);
     float* of_pixels = bias ? BiasSums(own) : nullptr;
     if (bias) std::fill_n(of_pixels, outputs(), 0.0f);
-    loops->read_tiles(y, dy, first + from, to - from, at_once, YTiles(team) + from * kChannelBlock, of_pixels);
+    loops->read_tiles(y, dy, first + from, to - from, tiles_at_once, YTiles(team) + from * kChannelBlock, of_pixels);
     for (int64_t k = 0; bias && k < outputs(); ++k) BiasTotals(own)[k] += of_pixels[k];
     JoinTiles(from, to - from, x.blocks, x_point(), XTiles(team));
     JoinTiles(from, to - from, y.blocks, y_point(), YTiles(team));
@@ -345,18 +349,19 @@ struct TiledGradient {
   // The tiles [begin, end), by `threads_of_team` threads, each with memory of its own.
   void AddTiles(const void* images, const void* dy, int64_t begin, int64_t end, int threads_of_team, float* team,
                 char* of_threads) const {
-    ParallelForWithScratch(threads_of_team, of_team - sums, of_thread, of_threads,
+    ParallelForWithScratch(threads_of_team, team_floats - sums, thread_floats, of_threads,
                            [&](int64_t from, int64_t to, float* own) {
                              std::fill(team + sums + from, team + sums + to, 0.0f);
                              std::fill_n(BiasTotals(own), outputs(), 0.0);
                            });
-    for (int64_t first = begin; first < end; first += at_once) {
-      const int64_t count = std::min(at_once, end - first), next = first + count, next_end = std::min(next + at_once, end);
-      ParallelForWithScratch(threads_of_team, CeilDiv(count, kTogether), of_thread, of_threads,
+    for (int64_t first = begin; first < end; first += tiles_at_once) {
+      const int64_t count = std::min(tiles_at_once, end - first), next = first + count,
+                    next_end = std::min(next + tiles_at_once, end);
+      ParallelForWithScratch(threads_of_team, CeilDiv(count, kTogether), thread_floats, of_threads,
                              [&](int64_t from, int64_t to, float* own) {
                                ReadTiles(images, dy, first, from * kTogether, std::min(to * kTogether, count), team, own);
                              });
-      ParallelForWithScratch(threads_of_team, pairs, of_thread, of_threads, [&](int64_t from, int64_t to, float* own) {
+      ParallelForWithScratch(threads_of_team, pairs, thread_floats, of_threads, [&](int64_t from, int64_t to, float* own) {
         for (int64_t pair = from; pair < to; ++pair) {
           AddPair(PairOf(pair), count, team, own,
                   {PartOf(x, images, next, next_end, pair, pairs), PartOf(y, dy, next, next_end, pair, pairs)});
@@ -375,29 +380,29 @@ struct TiledGradient {
 
   // dw [outputs, inputs, …], and db unless it is null: the sums of all teams and threads, a block of outputs at a time.
   void Write(float* workspace, float* dw, float* db) const {
-    const double* totals = BiasTotals(workspace + teams * of_team);  // of the first thread
+    const double* totals = BiasTotals(workspace + teams * team_floats);  // of the first thread
     ParallelFor(threads, y.blocks, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin * kChannelBlock; k < end * kChannelBlock; k += kChannelBlock) {
         for (int64_t i = 0; i < inputs() * group.taps(); ++i) {
           const int64_t input = i / group.taps(), tap = i % group.taps(), index = group.IndexInFilter(input, tap);
           const float* row = workspace + sums + (tap * inputs() + input) * outputs() + k;
           for (int64_t lane = 0; index >= 0 && lane < kChannelBlock; ++lane) {
-            dw[(k + lane) * group.filter() + index] = Total(row + lane, of_team, teams);
+            dw[(k + lane) * group.filter() + index] = Total(row + lane, team_floats, teams);
           }
         }
         for (int64_t lane = 0; db != nullptr && lane < kChannelBlock; ++lane) {
-          db[k + lane] = static_cast<float>(Total(totals + k + lane, of_thread / 2, threads));
+          db[k + lane] = static_cast<float>(Total(totals + k + lane, thread_floats / 2, threads));
         }
       }
     });
   }
 
   void Run(const void* images, const void* dy, float* workspace, float* dw, float* db) const {
-    float* of_threads = workspace + teams * of_team;
+    float* of_threads = workspace + teams * team_floats;
     ParallelFor(teams, teams, [&](int64_t first, int64_t last) {
       for (int64_t team = first; team < last; ++team) {
-        AddTiles(images, dy, tiles * team / teams, tiles * (team + 1) / teams, threads / teams, workspace + team * of_team,
-                 reinterpret_cast<char*>(of_threads + team * of_thread));
+        AddTiles(images, dy, tiles * team / teams, tiles * (team + 1) / teams, threads / teams,
+                 workspace + team * team_floats, reinterpret_cast<char*>(of_threads + team * thread_floats));
       }
     });
     Write(workspace, dw, db);

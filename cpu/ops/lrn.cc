@@ -33,11 +33,12 @@ LrnFormula FormulaOf(const Op& op, int64_t channels) {
 }
 
 constexpr int64_t kLongestRun = 16;           // pixels of a line, where it has several
-constexpr int64_t kBlockedTileFloats = 1024;  // about: a tile and its scratch stay in the first cache
+constexpr int64_t kBlockedTileFloats = 1024;  // about: a tile and its scratch stay in the L1 cache
 
-// Images are worked on in tiles [lines][C][width] of width · lines pixels. Where channels are neighbours in memory a line is
-// one pixel, else several and the tile's only one, so that all loops run along memory. Windows are sums of a line with
-// itself, shifted; of several lines, so that what is read again was not written just before.
+// Images are worked on in tiles of some lines, each [C][width]. Where channels are neighbours in memory, a line is one pixel
+// and a tile has several lines. Elsewhere a tile is one line of several pixels. So all loops run along memory. A window's
+// sum adds shifted copies of a line's products. The products of all lines are made before the first sum, so that nothing is
+// read right after it was written where there are several lines.
 struct Tiles {
   int64_t channels, pixels, width, lines, tiles_per_image;
   bool blocked;
@@ -238,7 +239,7 @@ std::unique_ptr<Kernel> Backward(T, const LrnFormula& lrn, const TaskContext& co
       WorkspaceBytes(lrn, context));
 }
 
-constexpr int64_t kChunkFloats = 2048;  // about: of the channels of some pixels, so that scratch stays in the first cache
+constexpr int64_t kChunkFloats = 2048;  // about: all channels of some pixels, so that scratch stays in the L1 cache
 
 // The normalisation that BlockLoops have, and how its images are cut: into some pixels of all channels.
 struct BlockedLrn {

@@ -47,10 +47,6 @@ SampleMetrics Softmax(const program::SoftmaxCrossEntropyForward& op, const T* lo
   return metrics;
 }
 
-}  // namespace
-
-namespace {
-
 // Logits are of T.
 template <class T>
 PreparedKernel PrepareForward(T, const program::SoftmaxCrossEntropyForward& op, const TaskContext& context) {
