@@ -113,7 +113,7 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
   }
   if (scalars_ < 0) return absl::OkStatus();
-  // No step in flight reads them, since two are not.
+  // At most one step is in flight here, and it reads the other slot.
   auto* scalars = reinterpret_cast<double*>(staging_[enqueued_ % 2].inputs[scalars_].data());
   scalars[program::StepScalar::kLearningRate] = inputs.learning_rate;
   scalars[program::StepScalar::kStep] = static_cast<double>(inputs.step);
@@ -121,7 +121,7 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   return absl::OkStatus();
 }
 
-void Executor::Give(const Command& command) {
+void Executor::Issue(const Command& command) {
   switch (command.kind) {
     case Command::Kind::kLaunch:
       return loaded_->Launch(command.task, enqueued_);
@@ -135,27 +135,27 @@ void Executor::Give(const Command& command) {
 absl::Status Executor::Enqueue(const StepInputs& inputs) {
   RETURN_IF_ERROR(WriteScalars(inputs));
   loaded_->Fence();
-  for (const Command& command : commands_) Give(command);
+  for (const Command& command : commands_) Issue(command);
   ++enqueued_;
   return absl::OkStatus();
 }
 
-absl::Status Executor::EnqueueAround(const StepInputs& inputs, Look look) {
+absl::Status Executor::EnqueueWhileReading(const StepInputs& inputs, ReadParameter read) {
   RETURN_IF_ERROR(WriteScalars(inputs));
   loaded_->Fence();
   loaded_->LaunchInParts(enqueued_);
   absl::Status status;
   auto write = first_writes_.begin();
-  const auto look_before = [&](size_t task) {
+  const auto read_before = [&](size_t task) {
     for (; write != first_writes_.end() && write->task <= task; ++write) {
-      if (status.ok()) status = look(write->parameter);
+      if (status.ok()) status = read(write->parameter);
     }
   };
   for (const Command& command : commands_) {
-    if (command.kind == Command::Kind::kLaunch) look_before(command.task.value);
-    Give(command);
+    if (command.kind == Command::Kind::kLaunch) read_before(command.task.value);
+    Issue(command);
   }
-  look_before(program_.tasks.size());
+  read_before(program_.tasks.size());
   ++enqueued_;
   return status;
 }
@@ -197,7 +197,8 @@ StepResult Executor::ReadResult(const HostSlot& slot) const {
   return result;
 }
 
-// The first of those of the lowest device; where a loss is not finite, whose it is.
+// Notes the lowest device that has a gradient that is not finite, and names its first such gradient unless a loss that is
+// not finite has been named already.
 void Executor::NameGradientThatIsNotFinite(const HostSlot& slot, StepResult& result) const {
   const program::Parameter* found = nullptr;
   for (size_t o = 0; o < program_.outputs.size(); ++o) {

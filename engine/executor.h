@@ -88,12 +88,12 @@ class Executor {
   // goes wrong in the step itself is returned by its Collect.
   absl::Status Enqueue(const StepInputs& inputs);
 
-  // Launches the next step while the caller reads the state that the step before left. It calls `look` once for each
-  // parameter, before it launches a task that changes what is kept of that parameter; `look` may Collect the steps before
-  // and read that state, while the tasks launched so far run. The step is launched whole even where `look` fails. Returns
-  // the first error of `look`, which is not called again after it; else errors as Enqueue.
-  using Look = absl::FunctionRef<absl::Status(size_t parameter)>;
-  absl::Status EnqueueAround(const StepInputs& inputs, Look look);
+  // Launches the next step while the caller reads the state that the step before left. It calls `read` once for each
+  // parameter, before it launches a task that changes what is kept of that parameter; `read` may Collect the steps before
+  // and read that state, while the tasks launched so far run. The step is launched whole even where `read` fails. Returns
+  // the first error of `read`, which is not called again after it; else errors as Enqueue.
+  using ReadParameter = absl::FunctionRef<absl::Status(size_t parameter)>;
+  absl::Status EnqueueWhileReading(const StepInputs& inputs, ReadParameter read);
 
   // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none.
   absl::StatusOr<StepResult> Collect();
@@ -113,7 +113,7 @@ class Executor {
   std::vector<std::vector<TaskTime>> LastTimes() const;
   // Returns the times of the latest collected step; the next one may be in flight. REQUIRES: one has been collected.
   std::vector<TaskTime> LatestTimes() const { return loaded_->Times(collected_ - 1); }
-  // Returns how long EnqueueAround held up the latest collected step; nothing where the backend does not time tasks.
+  // Returns how long EnqueueWhileReading held up the latest collected step; nothing where the backend does not time tasks.
   std::optional<absl::Duration> LatestHeldUp() const;
 
   LoadedProgram& loaded() { return *loaded_; }
@@ -138,7 +138,8 @@ class Executor {
     program::Lane lane = program::Lane::kCompute;
   };
 
-  void Give(const Command& command);  // to the backend, as part of the step that is being enqueued
+  // Issues the command to the backend, as part of the step that is being enqueued.
+  void Issue(const Command& command);
 
   const program::Program& program_;
   std::vector<Command> commands_;

@@ -90,7 +90,7 @@ std::function<int(const std::vector<int>& devices)> Simulator::GroupClassifier()
 absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs, const SimulatorOptions& options) const {
   EventLoop loop(program, machine_, std::move(jobs), routes_.engine_count(), options);
   if (!loop.Run()) return absl::InternalError("the simulated Program is deadlocked: no task can start");
-  const std::vector<double>& finish = loop.finish();
+  const std::vector<double>& finish = loop.step_ends();
   const size_t n = finish.size();
   Simulation simulation;
   simulation.tasks = loop.tasks_run();

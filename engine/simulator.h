@@ -13,7 +13,7 @@
 //            → legs: the same flows on routes, joined where they have one rate                      leg_maker.h
 //   flows share links by max-min fairness                                          fair_share.h, running_flows.h
 //
-// Exact on cases that one can compute by hand; deterministic; one thread.
+// Results are exact where they can be computed by hand, and equal in every run. A run uses only the thread that calls it.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
 #define COLONNADE_ENGINE_SIMULATOR_H_
 

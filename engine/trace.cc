@@ -39,13 +39,14 @@ absl::Duration Length(const std::vector<Interval>& intervals) {
   return length;
 }
 
-absl::Duration LengthOfBoth(std::vector<Interval> a, const std::vector<Interval>& b) {
+absl::Duration LengthOfUnion(std::vector<Interval> a, const std::vector<Interval>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return Length(Union(std::move(a)));
 }
 
-// Whole steps: from the end of the first step of a trace to that of the last, for what the first loads, it loads under the
-// step before it, which is not in the trace. A trace of one step is taken as it is.
+// The part of a trace that holds whole steps: from the end of its first step to the end of its last. The first step's own
+// time is left out, because its loads ran during the step before it, which the trace lacks. A trace of one step is taken as
+// it is.
 struct WholeSteps {
   absl::Duration begin, end;
   int steps;
@@ -182,8 +183,8 @@ std::vector<Breakdown> BreakDown(const Trace& trace, int device_count) {
     busy.insert(busy.end(), t.begin(), t.end());
     Breakdown b;
     b.compute = Length(c);
-    b.exposed_communication = LengthOfBoth(c, t) - b.compute;
-    b.input_wait = LengthOfBoth(busy, input[d]) - b.compute - b.exposed_communication;
+    b.exposed_communication = LengthOfUnion(c, t) - b.compute;
+    b.input_wait = LengthOfUnion(busy, input[d]) - b.compute - b.exposed_communication;
     b.idle = whole.end - whole.begin - b.compute - b.exposed_communication - b.input_wait;
     for (absl::Duration* part : {&b.compute, &b.exposed_communication, &b.input_wait, &b.idle}) *part /= whole.steps;
     breakdowns.push_back(b);

@@ -276,7 +276,7 @@ class Training {
     const bool copies = step > options_.start.step && options_.copies.is_due && options_.copies.is_due(step);
     const absl::Status read = ReadBatch(executor_, inputs_, data_, SampleOf(step));
     if (!read.ok()) return EndInGoodState(read);
-    return copies ? EnqueueAroundCopy(step, inputs) : executor_.Enqueue(inputs);
+    return copies ? EnqueueWhileCopying(step, inputs) : executor_.Enqueue(inputs);
   }
 
   absl::Status EndInGoodState(const absl::Status& why) {
@@ -285,10 +285,10 @@ class Training {
     return why;
   }
 
-  absl::Status EnqueueAroundCopy(int64_t step, const StepInputs& inputs) {
+  absl::Status EnqueueWhileCopying(int64_t step, const StepInputs& inputs) {
     const program::Program& program = executor_.program();
     StateCopy* copy = nullptr;
-    RETURN_IF_ERROR(executor_.EnqueueAround(inputs, [&](size_t parameter) -> absl::Status {
+    RETURN_IF_ERROR(executor_.EnqueueWhileReading(inputs, [&](size_t parameter) -> absl::Status {
       if (copy == nullptr) {
         RETURN_IF_ERROR(CollectAll());
         ASSIGN_OR_RETURN(copy, options_.copies.begin(step));

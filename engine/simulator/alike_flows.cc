@@ -26,7 +26,8 @@ absl::flat_hash_map<int, double> AskedBy(const FlowSet& set) {
   return asked;
 }
 
-// The same of all sets that may run at once. Of those whose first lane is the same one runs at a time.
+// Returns the most that all sets that may run at once ask of each resource. Sets with the same first lane run one at a time,
+// so of these only the largest request counts.
 std::vector<double> MostAskedOf(size_t resources, const std::vector<FlowSet>& sets) {
   std::map<int, std::vector<const FlowSet*>> by_lane;
   std::vector<double> asked(resources, 0);

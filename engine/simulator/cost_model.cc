@@ -305,7 +305,7 @@ void CostModel::AddPhases(const Routes& routes, absl::Span<const Phase> at_once,
   schedule.sec_per_byte += loads[0].longest + loads[1].longest;
 }
 
-std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::CollectiveKind kind,
+std::vector<Phase> CostModel::PhasesPerByte(const Routes& routes, program::CollectiveKind kind,
                                             const CollectiveSchedule& schedule, std::vector<int> group, int root) const {
   const bool has_root = kind == program::CollectiveKind::kReduce || kind == program::CollectiveKind::kBroadcast;
   if (has_root) std::rotate(group.begin(), group.begin() + root, group.end());
@@ -321,7 +321,7 @@ std::vector<Phase> CostModel::PhasesOfAByte(const Routes& routes, program::Colle
 
 CostModel::CollectiveSchedule CostModel::Timed(const Routes& routes, program::CollectiveKind kind,
                                                CollectiveSchedule schedule, const std::vector<int>& group, int root) const {
-  const std::vector<Phase> phases = PhasesOfAByte(routes, kind, schedule, group, root);
+  const std::vector<Phase> phases = PhasesPerByte(routes, kind, schedule, group, root);
   for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) AddPhases(routes, at_once, schedule);
   return schedule;
 }

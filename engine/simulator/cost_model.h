@@ -79,7 +79,7 @@ class CostModel {
   // Returns the first of the fastest schedules for `bytes`. REQUIRES: `schedules` is not empty.
   static const CollectiveSchedule& FastestOf(const std::vector<CollectiveSchedule>& schedules, double bytes);
   // Returns what a collective of `group` moves for each byte of an operand.
-  std::vector<Phase> PhasesOfAByte(const Routes& routes, program::CollectiveKind kind, const CollectiveSchedule& schedule,
+  std::vector<Phase> PhasesPerByte(const Routes& routes, program::CollectiveKind kind, const CollectiveSchedule& schedule,
                                    std::vector<int> group, int root) const;
   // Returns the seconds of a collective between the first `members` devices with nothing beside it: each phase takes as long
   // as its busiest resource. REQUIRES: `routes` has so many, or the machine has fewer.

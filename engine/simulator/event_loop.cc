@@ -25,7 +25,7 @@ EventLoop::EventLoop(const Program& program, const Machine& machine, Jobs jobs, 
       running_flows_(std::move(jobs.capacities), engines),
       input_job_(jobs.input),
       host_job_(jobs.host),
-      batches_(jobs.batches) {
+      batches_made_(jobs.batches) {
   job_of_.resize(program.tasks.size());
   for (size_t j = 0; j < jobs_.size(); ++j) {
     for (int task : jobs_[j].tasks) job_of_[task] = static_cast<int>(j);
@@ -41,7 +41,7 @@ EventLoop::EventLoop(const Program& program, const Machine& machine, Jobs jobs, 
 bool EventLoop::Run() {
   StartInput();
   StartHost();
-  while (static_cast<int>(finish_.size()) < max_steps_ && !IsSteady()) {
+  while (static_cast<int>(step_ends_.size()) < max_steps_ && !IsSteady()) {
     if (!Advance()) return false;
   }
   EndTimesOfWhatRuns();
@@ -57,7 +57,8 @@ void EventLoop::EndTimesOfWhatRuns() {
   }
 }
 
-// Advances to the next event and does what follows from it. While time stands still flows need no rates.
+// Advances to the next event and does what follows from it. Events that are due now come first, so that the flows' rates are
+// shared out again only when time moves on.
 bool EventLoop::Advance() {
   const double fixed = clock_.NextEnd(now_);
   if (fixed > now_ && running_flows_.NextEnd() < fixed) {
@@ -72,25 +73,25 @@ bool EventLoop::Advance() {
 }
 
 bool EventLoop::IsSteady() const {
-  const size_t n = finish_.size();
+  const size_t n = step_ends_.size();
   if (n < 4) return false;
-  const double last = finish_[n - 1] - finish_[n - 2], before = finish_[n - 2] - finish_[n - 3];
-  const bool input_is = input_job_ < 0 || std::abs(batches_at_[n - 1] - batches_at_[n - 2] - 1) <= 1e-9;
+  const double last = step_ends_[n - 1] - step_ends_[n - 2], before = step_ends_[n - 2] - step_ends_[n - 3];
+  const bool input_is = input_job_ < 0 || std::abs(batches_at_end_[n - 1] - batches_at_end_[n - 2] - 1) <= 1e-9;
   return input_is && std::abs(last - before) <= 1e-9 * last;
 }
 
-// The host enqueues the next step as soon as it may; where devices share cores it takes one.
+// The host enqueues the next step as soon as it may. Where devices share cores, its work takes one of them.
 void EventLoop::StartHost() {
-  if (host_busy_ || left_.size() >= finish_.size() + static_cast<size_t>(machine_.steps_in_flight)) return;
+  if (host_busy_ || tasks_left_.size() >= step_ends_.size() + static_cast<size_t>(machine_.steps_in_flight)) return;
   host_busy_ = true;
   if (keeps_times_) times_.emplace_back(program_.tasks.size());
-  left_.push_back(static_cast<int>(program_.tasks.size()));
+  tasks_left_.push_back(static_cast<int>(program_.tasks.size()));
   StartJob(host_job_, 0);
 }
 
 void EventLoop::EndHost() {
   host_busy_ = false;
-  ++opened_;
+  ++steps_enqueued_;
   StartInput();
   StartHost();
   for (int d = 0; d < program_.device_count; ++d) TryDevice(d);
@@ -98,14 +99,14 @@ void EventLoop::EndHost() {
 
 // The input makes batches one after the other, at most so many beyond those of steps that are enqueued.
 void EventLoop::StartInput() {
-  if (input_job_ < 0 || input_busy_ || batches_ >= opened_ + kBatchesAhead) return;
+  if (input_job_ < 0 || input_busy_ || batches_made_ >= steps_enqueued_ + kBatchesAhead) return;
   input_busy_ = true;
   StartJob(input_job_, 0);
 }
 
 void EventLoop::EndInput() {
   input_busy_ = false;
-  ++batches_;
+  ++batches_made_;
   StartInput();
   std::vector<WaitingLoad> waiting;
   std::swap(waiting, waiting_loads_);
@@ -113,15 +114,15 @@ void EventLoop::EndInput() {
 }
 
 void EventLoop::StartLoad(const WaitingLoad& load) {
-  if (input_job_ < 0 || load.step < static_cast<int>(batches_)) return StartJob(load.job, load.delay_sec);
+  if (input_job_ < 0 || load.step < static_cast<int>(batches_made_)) return StartJob(load.job, load.delay_sec);
   waiting_loads_.push_back(load);
 }
 
 // Returns how many batches the input has made by now; a fraction counts the one in progress.
 double EventLoop::BatchesMade() {
-  if (!input_busy_) return static_cast<double>(batches_);
+  if (!input_busy_) return static_cast<double>(batches_made_);
   const double left = clock_.SecondsLeft(now_, input_job_) / jobs_[input_job_].fixed_sec;
-  return static_cast<double>(batches_) + 1 - left;
+  return static_cast<double>(batches_made_) + 1 - left;
 }
 
 EventLoop::LaneState& EventLoop::LaneOf(const Task& task) {
@@ -139,7 +140,7 @@ bool EventLoop::WaitsAreOver(const Task& task, int step) const {
 }
 
 void EventLoop::TryLane(LaneState& lane) {
-  if (lane.busy || lane.order.empty() || lane.step >= static_cast<int>(opened_)) return;
+  if (lane.busy || lane.order.empty() || lane.step >= static_cast<int>(steps_enqueued_)) return;
   const int id = lane.order[lane.next];
   if (!WaitsAreOver(program_.tasks[id], lane.step)) {
     lane.blocked = true;
@@ -164,9 +165,9 @@ void EventLoop::EndTask(const Task& task) {
   if (keeps_times_) times_[lane.step][task.id.value].end = absl::Seconds(now_);
   ended_step_[task.id.value] = lane.step;
   ++tasks_run_;
-  if (--left_[lane.step] == 0) {
-    finish_.push_back(now_);
-    batches_at_.push_back(BatchesMade());
+  if (--tasks_left_[lane.step] == 0) {
+    step_ends_.push_back(now_);
+    batches_at_end_.push_back(BatchesMade());
     StartHost();
   }
   lane.busy = false;
@@ -183,7 +184,7 @@ void EventLoop::StartJob(int job, double delay_sec) {
 }
 
 void EventLoop::StartFixedPart(int job, double seconds) {
-  const bool is_slowed = jobs_[job].kind == Job::Kind::kCompute && devices_[DeviceOf(jobs_[job])].transfers > 0;
+  const bool is_slowed = jobs_[job].kind == Job::Kind::kCompute && devices_[DeviceOf(jobs_[job])].running_transfers > 0;
   clock_.Start(now_, job, is_slowed ? seconds * slowdown_ : seconds);
 }
 
@@ -222,14 +223,14 @@ void EventLoop::EndJob(int index) {
 // Notes that a job starts (+1) or ends (-1). Where it is a transfer, what its devices compute beside it changes its speed.
 void EventLoop::NoteTransfers(const Job& job, int change) {
   if (slowdown_ == 1) return;
-  if (job.kind == Job::Kind::kCompute) devices_[DeviceOf(job)].computes = change > 0 ? job_of_[job.tasks[0]] : kNoJob;
+  if (job.kind == Job::Kind::kCompute) devices_[DeviceOf(job)].computing_job = change > 0 ? job_of_[job.tasks[0]] : kNoJob;
   if (job.kind != Job::Kind::kTransfer) return;
   for (int task : job.tasks) {
     DeviceState& device = devices_[program_.tasks[task].device];
-    device.transfers += change;
-    const bool changes_speed = device.transfers == std::max(change, 0);  // the first that starts, the last that ends
-    if (!changes_speed || device.computes == kNoJob) continue;
-    clock_.Stretch(now_, device.computes, change > 0 ? slowdown_ : 1 / slowdown_);
+    device.running_transfers += change;
+    const bool changes_speed = device.running_transfers == std::max(change, 0);  // the first that starts, the last that ends
+    if (!changes_speed || device.computing_job == kNoJob) continue;
+    clock_.Stretch(now_, device.computing_job, change > 0 ? slowdown_ : 1 / slowdown_);
   }
 }
 

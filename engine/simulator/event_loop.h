@@ -25,7 +25,7 @@ class EventLoop {
   // which never happens to a Program that Verify accepts.
   bool Run();
 
-  const std::vector<double>& finish() const { return finish_; }  // by step
+  const std::vector<double>& step_ends() const { return step_ends_; }  // by step
   // By step; empty without options.trace. What still runs when Run returns ends at that time.
   const std::vector<std::vector<TaskTime>>& times() const { return times_; }
   int64_t tasks_run() const { return tasks_run_; }
@@ -49,8 +49,8 @@ class EventLoop {
     double delay_sec = 0;
   };
   struct DeviceState {
-    int computes = kNoJob;  // on its compute lane
-    int transfers = 0;      // in which it takes part
+    int computing_job = kNoJob;  // on its compute lane
+    int running_transfers = 0;   // in which it takes part
   };
 
   // Host and input.
@@ -101,12 +101,12 @@ class EventLoop {
   std::vector<DeviceState> devices_;
   const int input_job_, host_job_;  // what input and host do for each step; kNoJob: the input does nothing
   bool input_busy_ = false, host_busy_ = false;
-  size_t batches_;  // how many the input has made
+  size_t batches_made_;  // by the input
   std::vector<WaitingLoad> waiting_loads_;
-  size_t opened_ = 0;                         // steps that have been enqueued by now
-  std::vector<int> left_;                     // by step: tasks to go
-  std::vector<double> finish_;                // by step
-  std::vector<double> batches_at_;            // by step: BatchesMade when it finished
+  size_t steps_enqueued_ = 0;                 // by now
+  std::vector<int> tasks_left_;               // by step: tasks to go
+  std::vector<double> step_ends_;             // by step
+  std::vector<double> batches_at_end_;        // by step: BatchesMade when it finished
   std::vector<std::vector<TaskTime>> times_;  // by step
   int64_t tasks_run_ = 0;
 };

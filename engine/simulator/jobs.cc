@@ -59,8 +59,8 @@ class JobMaker {
       jobs_.input = static_cast<int>(jobs_.all.size());
       const double seconds = images / machine_.input_images_per_sec.value;
       jobs_.all.push_back({.fixed_sec = seconds, .cores = machine_.cores.value});
-      // What is faster than the devices has made all that it may; begun with nothing, it would take cores of the first
-      // steps.
+      // An input that is faster than the devices has made as many batches as it may before the first step. If it began with
+      // none, it would take cores from the first steps.
       if (seconds < cost_.LeastStepSeconds(program_)) jobs_.batches = kBatchesAhead;
     }
     jobs_.host = static_cast<int>(jobs_.all.size());
@@ -143,7 +143,7 @@ class JobMaker {
     const auto& exchange = std::get<program::Exchange>(first.body);
     const Devices devices = stands_.InMemberOrder(first.device, exchange.peer);
     const absl::Span<const Devices> alike = stands_.MeetingsLike(devices);
-    // What the first device sends, and what the other does. Of a side that is left out the one that is there tells.
+    // What the first device sends, and what the second sends. If only one side is in the Program, it says both.
     double sent[2] = {0, 0};
     for (TaskId id : meeting.sides) {
       const Task& side = program_.task(id);
@@ -173,7 +173,8 @@ class JobMaker {
     return job;
   }
 
-  // The schedules of a group that each group like it has, too: groups that do alike may lie on the nodes in other numbers.
+  // Returns the schedules that all groups alike can use. Such groups may be spread over nodes differently, so kInNodes is
+  // left out unless each of them has nodes.
   std::vector<CostModel::CollectiveSchedule> SchedulesFor(const program::Collective& collective, const Devices& group,
                                                           absl::Span<const Devices> alike) const {
     std::vector<CostModel::CollectiveSchedule> schedules =

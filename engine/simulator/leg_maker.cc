@@ -12,16 +12,16 @@ FlowOnRoute FlowOn(const Route& route, double bytes) {
 }
 
 // Adds the first piece of what is staged in pieces, and nothing for what is not.
-void AddFirstPiece(const Route& route, double bytes, LegOfAByte& of_a_byte) {
+void AddFirstPiece(const Route& route, double bytes, LegPerByte& per_byte) {
   if (route.piece_bytes <= 0) return;
-  const LegOfAByte::FirstPiece piece{bytes / route.piece_bytes_per_sec, route.piece_bytes / route.piece_bytes_per_sec};
-  std::vector<LegOfAByte::FirstPiece>& known = of_a_byte.first_pieces;
+  const LegPerByte::FirstPiece piece{bytes / route.piece_bytes_per_sec, route.piece_bytes / route.piece_bytes_per_sec};
+  std::vector<LegPerByte::FirstPiece>& known = per_byte.first_pieces;
   if (std::find(known.begin(), known.end(), piece) == known.end()) known.push_back(piece);
 }
 
-double SecondsOfFirstPiece(const LegOfAByte& of_a_byte, double bytes) {
+double SecondsOfFirstPiece(const LegPerByte& per_byte, double bytes) {
   double longest = 0;
-  for (const LegOfAByte::FirstPiece& piece : of_a_byte.first_pieces) {
+  for (const LegPerByte::FirstPiece& piece : per_byte.first_pieces) {
     longest = std::max(longest, std::min(piece.sec_per_byte * bytes, piece.most_sec));
   }
   return longest;
@@ -29,10 +29,10 @@ double SecondsOfFirstPiece(const LegOfAByte& of_a_byte, double bytes) {
 
 }  // namespace
 
-void AddLegs(const LegsOfAByte& legs, double bytes, Job& job) {
-  for (const LegOfAByte& of_a_byte : legs) {
-    Leg& leg = job.legs.emplace_back(of_a_byte.leg);
-    leg.fixed_sec += of_a_byte.summed_sec * bytes + SecondsOfFirstPiece(of_a_byte, bytes);
+void AddLegs(const LegsPerByte& legs, double bytes, Job& job) {
+  for (const LegPerByte& per_byte : legs) {
+    Leg& leg = job.legs.emplace_back(per_byte.leg);
+    leg.fixed_sec += per_byte.summed_sec * bytes + SecondsOfFirstPiece(per_byte, bytes);
     leg.bytes = bytes;
   }
 }
@@ -50,7 +50,7 @@ Leg LegMaker::HostLeg(absl::Span<const int> devices, bool from_host) {
   return known->second;
 }
 
-const LegsOfAByte& LegMaker::ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends) {
+const LegsPerByte& LegMaker::ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends) {
   const auto [known, is_new] = of_exchanges_.try_emplace({pairs[0], first_sends, second_sends});
   if (!is_new) return known->second;
   Phase phase;
@@ -61,7 +61,7 @@ const LegsOfAByte& LegMaker::ExchangeLegs(absl::Span<const Devices> pairs, doubl
   return known->second = MakeLegs({phase});
 }
 
-const LegsOfAByte& LegMaker::CollectiveLegs(const program::Collective& collective,
+const LegsPerByte& LegMaker::CollectiveLegs(const program::Collective& collective,
                                             const CostModel::CollectiveSchedule& schedule,
                                             absl::Span<const Devices> groups) {
   const auto [known, is_new] =
@@ -70,7 +70,7 @@ const LegsOfAByte& LegMaker::CollectiveLegs(const program::Collective& collectiv
   if (!is_new) return known->second;
   std::vector<Phase> phases;
   for (const Devices& group : groups) {
-    const std::vector<Phase> more = cost_.PhasesOfAByte(routes_, collective.kind, schedule, group, collective.root);
+    const std::vector<Phase> more = cost_.PhasesPerByte(routes_, collective.kind, schedule, group, collective.root);
     for (size_t i = 0; i < more.size(); ++i) {
       if (i < phases.size()) {
         AddFlowsOf(more[i], phases[i]);
@@ -82,12 +82,12 @@ const LegsOfAByte& LegMaker::CollectiveLegs(const program::Collective& collectiv
   return known->second = MakeLegs(phases);
 }
 
-// Phases that run at once are a leg, or two where flows pass through the host, and one for what is summed after each. Of
-// flows that pass through the host, all phases have one first piece between them.
-LegsOfAByte LegMaker::MakeLegs(const std::vector<Phase>& phases) {
-  LegsOfAByte legs;
+// Phases that run at once make one leg, or two where flows are staged whole in the host, and one more if something is summed
+// after them. Where the host stages in pieces, all these phases together wait for one first piece.
+LegsPerByte LegMaker::MakeLegs(const std::vector<Phase>& phases) {
+  LegsPerByte legs;
   for (absl::Span<const Phase> at_once : PhasesAtOnce(phases)) {
-    LegOfAByte first, second;
+    LegPerByte first, second;
     std::vector<FlowOnRoute> first_flows, second_flows;
     double summed_bytes = 0;
     for (const Phase& phase : at_once) {

@@ -16,8 +16,9 @@
 
 namespace colonnade::engine {
 
-// A leg for one byte, and its sums.
-struct LegOfAByte {
+// A leg whose flows, sums and first pieces are stated per byte of the transfer. Only `leg.fixed_sec` and a piece's most_sec
+// are the same for any number of bytes.
+struct LegPerByte {
   Leg leg;
   double summed_sec = 0;  // seconds for each byte, before the flows
   // The time of the first half of one kind of flow that is staged in pieces: for each byte, and at most for a piece.
@@ -27,12 +28,12 @@ struct LegOfAByte {
   };
   std::vector<FirstPiece> first_pieces = {};
 };
-using LegsOfAByte = std::vector<LegOfAByte>;
+using LegsPerByte = std::vector<LegPerByte>;
 
 // Appends to `job` what `bytes` take of these legs.
-void AddLegs(const LegsOfAByte& legs, double bytes, Job& job);
+void AddLegs(const LegsPerByte& legs, double bytes, Job& job);
 
-// Legs are for one byte and made once for all transfers that differ in bytes alone.
+// Legs are stated per byte, and made once for all transfers that differ in bytes alone.
 class LegMaker {
  public:
   using Devices = std::vector<int>;
@@ -43,14 +44,15 @@ class LegMaker {
 
   // Returns the leg between the host and each of `devices`.
   Leg HostLeg(absl::Span<const int> devices, bool from_host);
-  // Returns the legs of an exchange of each of these pairs, whose members send so many bytes for each of the larger.
-  const LegsOfAByte& ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends);
+  // Returns the legs, per byte that the larger side sends, of exchanges between these pairs. `first_sends` and
+  // `second_sends` are what each member sends of such a byte, from 0 to 1.
+  const LegsPerByte& ExchangeLegs(absl::Span<const Devices> pairs, double first_sends, double second_sends);
   // Returns the legs of a collective of each of these groups, of which the first is that of the Program's task.
-  const LegsOfAByte& CollectiveLegs(const program::Collective& collective, const CostModel::CollectiveSchedule& schedule,
+  const LegsPerByte& CollectiveLegs(const program::Collective& collective, const CostModel::CollectiveSchedule& schedule,
                                     absl::Span<const Devices> groups);
 
  private:
-  LegsOfAByte MakeLegs(const std::vector<Phase>& phases);
+  LegsPerByte MakeLegs(const std::vector<Phase>& phases);
   int AddFlows(std::vector<FlowOnRoute> flows);
 
   const Routes& routes_;
@@ -58,8 +60,8 @@ class LegMaker {
   std::vector<FlowSet>& flows_;
   // What was made before. Groups by their index.
   absl::flat_hash_map<std::pair<Devices, bool>, Leg> of_host_;
-  absl::flat_hash_map<std::tuple<Devices, double, double>, LegsOfAByte> of_exchanges_;
-  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, int>, LegsOfAByte> of_collectives_;
+  absl::flat_hash_map<std::tuple<Devices, double, double>, LegsPerByte> of_exchanges_;
+  absl::flat_hash_map<std::tuple<program::CollectiveKind, int, int, int, int>, LegsPerByte> of_collectives_;
 };
 
 }  // namespace colonnade::engine

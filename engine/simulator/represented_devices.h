@@ -18,7 +18,8 @@ class RepresentedDevices {
       : program_(program), representatives_(representatives) {}
 
   bool each_for_itself() const { return representatives_ == nullptr; }
-  // Returns the devices that do what a computation does, its own first. Metrics are stored by one.
+  // Returns the devices that do what a computation does, its own first. Metrics and the gate are equal on all devices; one
+  // device stores them, so for their Store this is that device alone.
   absl::Span<const int> DoneBy(const program::Task& task) const;
   // Returns the devices that take part in a computation, or in the meetings that are like a task's; ascending. REQUIRES: not
   // each_for_itself().

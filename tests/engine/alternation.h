@@ -157,7 +157,7 @@ class Turns {
       const absl::Status status = CopyState(executor.loaded(), copy);
       return status.ok() ? executor.Enqueue(inputs) : status;
     }
-    return executor.EnqueueAround(inputs, [&](size_t parameter) {
+    return executor.EnqueueWhileReading(inputs, [&](size_t parameter) {
       while (executor.in_flight() > 0) Collect(executor);
       if (copy.tensors.empty()) ReserveState(executor.program(), copy);
       return CopyParameter(executor.loaded(), parameter, copy);

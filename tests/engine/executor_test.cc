@@ -198,7 +198,7 @@ TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
     EXPECT_EQ(values[program::StepScalar::kSeed], 9);
   }
   const auto look = [](size_t) { return absl::OkStatus(); };
-  ASSERT_TRUE(executor_->EnqueueAround({.learning_rate = 0.5, .step = 8, .seed = 9}, look).ok());
+  ASSERT_TRUE(executor_->EnqueueWhileReading({.learning_rate = 0.5, .step = 8, .seed = 9}, look).ok());
   ASSERT_TRUE(executor_->Collect().ok());
   for (BufferId scalars : two_.scalars) EXPECT_EQ(loaded().memory[scalars.value][program::StepScalar::kStep], 8);
 }
@@ -225,7 +225,7 @@ TEST(ExecutorAround, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
   const std::unique_ptr<Executor> executor = *Executor::Create(program, backend);
   for (const bool fails : {false, true}) {
     backend.latest->calls.clear();
-    const absl::Status status = executor->EnqueueAround({}, [&](size_t parameter) -> absl::Status {
+    const absl::Status status = executor->EnqueueWhileReading({}, [&](size_t parameter) -> absl::Status {
       backend.latest->calls.push_back(absl::StrCat("look at ", program.parameters[parameter].name));
       return fails ? absl::DataLossError("no more") : absl::OkStatus();
     });
