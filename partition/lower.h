@@ -25,16 +25,17 @@ namespace colonnade::partition {
 struct UpdateOptions {
   program::Optimizer optimizer = program::Sgd{};
   double weight_decay = 0;
-  // true: weight decay, and the factor of Lars on the rate, are of weights alone, not of biases, nor of what scales and
-  // shifts in a normalisation.
+  // true: weight decay, and LARS's factor on the rate, apply only to weights, not to biases nor to the scales and shifts of
+  // normalisations.
   bool decays_weights_alone = false;
-  double clip_norm = 0;                         // that of all gradients together is at most this; 0: no bound
-  double average_decay = 0;                     // of the average that is kept of each trained parameter; 0: none is
+  double clip_norm = 0;      // gradients are scaled down so that the norm of all together is at most this; 0: they are not
+  double average_decay = 0;  // decay of the moving average that is kept of each trained parameter; 0: none is kept
   bool skips_not_finite = false;                // a step whose gradients are not all finite leaves all state as it was
   std::set<std::string> frozen_layers{};        // their parameters have no gradient, and nothing goes back beyond them
   std::map<std::string, double> layer_rates{};  // factors of the rate of all parameters of a layer; others: 1
 
-  // Returns InvalidArgument where `graph` has no such layer, or a number is none that can be meant.
+  // Returns InvalidArgument if `graph` lacks a layer with parameters that is named here, a number is out of range, or no
+  // layer is left to train.
   absl::Status Check(const layers::LayerGraph& graph) const;
 
   // Whether updates wait for the norms of all gradients.
@@ -44,15 +45,16 @@ struct UpdateOptions {
 struct LowerOptions {
   program::Mode mode = program::Mode::kTrain;
   int64_t global_batch = 64;
-  int64_t micro_batches = 1;  // of as many samples each, one after the other; their gradients are added, then reduced
+  // The batch is computed in this many equal parts, one after the other; their gradients are added and then reduced.
+  int64_t micro_batches = 1;
   program::DType dtype = program::DType::kF32;  // kF64: the whole Program in double; kBF16: with parameters in f32
-  // The host gives images as bytes [N,…,C], which are scaled on the device; absent: as f32 [N,C,…], as the network reads
+  // Present: the host gives images as bytes [N,…,C], which the device scales; absent: as f32 [N,C,…], as the network reads
   // them.
   std::optional<program::PixelScaling> pixels{};
   UpdateOptions update{};
   bool expose_gradients = false;  // every reduced gradient is an output of the Program
   // Layers whose outputs the host gets each step, as activations (program::Output): the logits, or what a search by features
-  // compares. None of the input's nor of a loss.
+  // compares. Neither an input nor a loss may be among them.
   std::set<std::string> shown_layers{};
   bool reads_averages = false;  // an evaluation of the averages that training keeps, not of the parameters
   std::function<void(int done, int total)> progress{};  // called after each lowering pass
@@ -60,7 +62,7 @@ struct LowerOptions {
   int64_t samples_at_once() const { return global_batch / micro_batches; }
 };
 
-// Returns FailedPrecondition where the batch is not cut into so many, or an evaluation's is cut at all.
+// Returns FailedPrecondition unless micro_batches is positive, divides the batch, and is 1 in evaluation.
 absl::Status CheckMicroBatches(const LowerOptions& options);
 
 // Returns the Program of one step, scheduled and verified. Train and eval Programs of one graph and plan share their

@@ -54,14 +54,16 @@ struct Judgement {
 struct PlannerOptions {
   int devices = 1;
   LowerOptions lower;
-  PlanSettings settings{};                                         // of every plan, so that nothing else of it is tried
+  PlanSettings settings{};  // what every plan gets; the search tries no other values of these
   std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // of steps on so many devices
   std::function<absl::StatusOr<Judgement>(const program::RepresentativeProgram&)> judge;
   GroupClassifier classify_group = nullptr;  // absent: all are alike
   int64_t memory_bytes = 0;                  // of each device; 0: no limit
   int proposals_per_mesh = 6;
-  int most_judgements = 400;                   // of 2, 4 and 5 above, half of them of 2
-  int64_t most_tasks = 200'000;                // likewise: of one device of each plan
+  int most_judgements = 400;  // how many plans phases 2, 4 and 5 may judge; phase 2 ends at half of it
+  // How many tasks of one device these plans may have, counted together; phase 2 ends at half of it. Phase 4 judges all
+  // variants of the best plan whatever is spent.
+  int64_t most_tasks = 200'000;
   std::function<bool()> is_stopped = nullptr;  // asked before what takes long: the search then ends with Cancelled
   // Called after each judgement with their number and the part of the search that is spent, from 0 to 1.
   std::function<void(int judgements, double part)> progress = nullptr;

@@ -32,12 +32,13 @@ const TensorPlacement& Needed(const NodeSharding& sharding, layers::Slot slot);
 // Returns the global extents of a slot.
 const program::Shape& ShapeOf(const layers::LayerShapes& whole, layers::Slot slot);
 
-// Which stages of a layer run, and which inner tensors they read or a layer always makes.
+// Which stages of a layer run (by stage), and which inner tensors are wanted (by index): those that a running stage reads,
+// and those that are always made.
 struct WantedStages {
   std::vector<bool> runs, inner;
 };
-// Returns them: all stages of forward, and those of backward that write what `is_wanted`, which is asked of all but inner
-// tensors, or an inner tensor that such a stage reads.
+// All stages of forward run. A stage of backward runs if it writes a slot that `is_wanted` wants, or an inner tensor that is
+// always made or that a later stage that runs reads. `is_wanted` is not asked about inner tensors.
 WantedStages StagesWanted(const layers::LayerStages& stages, absl::FunctionRef<bool(layers::Slot)> is_wanted);
 
 // Returns the ops of one stage, which runs (StagesWanted), at position 0, on operands that have shapes and no buffers; all

@@ -26,8 +26,8 @@ class StepContents {
 
   // Which stages of a node run, and which of its inner tensors are read.
   WantedStages Wanted(int node, const layers::LayerStages& stages) const;
-  // Whether a stage that runs makes `slot`, one of those that it writes: a stage of backward that runs for something else
-  // makes its sums and gradients of frozen parameters too, which nobody reads.
+  // Whether a stage that runs makes `slot`, one of those that it writes. A stage of backward that runs for one output also
+  // makes its inner tensors and all gradients of parameters, even if nobody reads them.
   bool Makes(int node, const layers::Stage& stage, layers::Slot slot, const WantedStages& wanted) const;
 
  private:

@@ -24,7 +24,7 @@ namespace colonnade::tools {
 using SearchProgress = std::function<void(int judgements, double part)>;
 
 struct SearchOptions {
-  partition::PlanSettings settings{};  // of every plan
+  partition::PlanSettings settings{};  // what every plan gets, instead of being searched
   SearchProgress progress = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once it is set from elsewhere, the search ends with Cancelled
 };
@@ -50,7 +50,8 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
 // Returns the scaling of bytes to values from 0 to 1, for steps whose data are not there to say their mean and deviation.
 program::PixelScaling PixelsFromBytes(const layers::LayerGraph& graph);
 
-// Returns the devices that stand for all in a simulation on `machine`; on any machine where this one has too few devices.
+// Returns the devices that stand for all others in a simulation on `machine`. If the machine has too few devices, its links
+// are ignored: devices are told apart only by what holds on every machine.
 absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engine::Machine& machine,
                                                                       const layers::LayerGraph& graph,
                                                                       const partition::Plan& plan,

@@ -23,9 +23,9 @@ namespace colonnade::partition {
 
 using ValueId = program::StrongId<struct ValueTag>;
 
-// What a value is outside of the actions that make and read it.
-struct Intermediate {};  // nothing
-struct HostInputPart {   // is loaded from there
+// What a value stands for, apart from the actions that make and read it.
+struct Intermediate {};  // nothing else
+struct HostInputPart {   // a part of an input, which the host loads
   int input = 0;         // program::HostInput
   int64_t first_sample = 0;
 };

@@ -5,8 +5,9 @@
 namespace colonnade::partition {
 namespace {
 
-// One where nothing could go first between parts: without overlap, or where no activation is moved. A sharded reduction
-// moves a bucket whole, since each device holds the one part that it updates.
+// Returns in how many parts a bucket is reduced: in one if no other transfer could go between the parts, which is so without
+// overlap, or if the plan moves no activations. A sharded reduction always moves a bucket whole, since each device holds the
+// one part that it updates.
 int ReductionPartsOf(const Lowering& lowering, const GradientBucket& bucket) {
   const Plan& plan = lowering.plan;
   if (!plan.overlap || !MovesActivations(plan)) return 1;

@@ -62,7 +62,8 @@ bool IsThereFromTheBeginning(const Value& value) {
   return value.Is<HostInputPart>() || value.Is<StateTensor>() || value.Is<TrainedParameter>();
 }
 
-// A rounded copy is made before, and keeps what it was made of.
+// Whether a value is a parameter whose bucket has been updated. A rounded copy is not: it was made before, and keeps the old
+// value.
 bool IsUpdated(const Lowering& lowering, ValueId id, const std::vector<BucketProgress>& progress) {
   const auto* parameter = id.valid() ? lowering.value(id).As<TrainedParameter>() : nullptr;
   const int bucket = parameter != nullptr ? lowering.parameters[parameter->index].bucket : -1;

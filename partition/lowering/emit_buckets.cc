@@ -157,11 +157,11 @@ void AddBuckets(Emission& e) {
   for (size_t b = 0; b < e.lowering.buckets.size(); ++b) {
     const int index = static_cast<int>(b);
     BucketBuffers& made = e.buckets.emplace_back();
-    made.weights = e.builder.Nowhere();
+    made.weights = e.builder.NoBuffers();
     if (e.lowering.train()) {
-      made.gradients = e.builder.Nowhere();
-      made.kept.assign(kept.size(), e.builder.Nowhere());
-      if (e.update().average_decay > 0) made.averages = e.builder.Nowhere();
+      made.gradients = e.builder.NoBuffers();
+      made.kept.assign(kept.size(), e.builder.NoBuffers());
+      if (e.update().average_decay > 0) made.averages = e.builder.NoBuffers();
     }
     for (int p : e.builder.positions()) {
       made.weights[p] = AddBucket(e, index, p, weights);
@@ -177,7 +177,7 @@ void AddBuckets(Emission& e) {
 
 void AddState(Emission& e) {
   for (const ShardedState& state : e.lowering.state) {
-    ByPosition& made = e.state.emplace_back(e.builder.Nowhere());
+    ByPosition& made = e.state.emplace_back(e.builder.NoBuffers());
     for (int p : e.builder.positions()) {
       made[p] = e.builder.AddBuffer(p, state.spec.name, program::MasterType(e.lowering.options.dtype),
                                     LocalShape(e.builder.mesh(), state.placement, state.spec.shape), Lifetime::kPersistent);

@@ -26,8 +26,8 @@ void AddStored(Emission& e, Output output, const std::string& from) {
   }
 }
 
-// Each box of a tensor that lies so, from the first position that holds it; `buffer_at` gives none where a position does
-// not.
+// Returns each box of a tensor that is placed so, once: from the first position that holds it. Positions where `buffer_at`
+// returns no buffer are passed over.
 std::vector<Piece> EachBoxOnce(const Emission& e, const TensorPlacement& placement, const program::Shape& shape,
                                absl::FunctionRef<BufferId(int position)> buffer_at) {
   std::vector<Piece> pieces;

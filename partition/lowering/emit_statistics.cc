@@ -24,7 +24,7 @@ void EmitAllReduce(Emission& e, const std::function<Group(int)>& group_of, const
 
 void PlaceStatistics(Emission& e) {
   for (const StatisticsBucket& bucket : e.lowering.statistics) {
-    ByPosition& made = e.statistics.emplace_back(e.builder.Nowhere());
+    ByPosition& made = e.statistics.emplace_back(e.builder.NoBuffers());
     for (int p : e.builder.positions()) {
       program::Builder::BucketSpec spec{
           .device = e.builder.device_at(p), .name = bucket.name, .dtype = *e.lowering.value(bucket.values[0]).dtype};

@@ -10,11 +10,12 @@
 namespace colonnade::partition {
 namespace {
 
-constexpr int kMany = 64;  // devices, whose tasks are counted first, which takes a moment
+// With fewer devices, vectors that grow cost little, and counting tasks and buffers beforehand takes a moment.
+constexpr int kLeastDevicesToReserve = 64;
 
 void AddScalarsAndFlags(Emission& e) {
-  e.scalars = e.builder.Nowhere();
-  if (e.lowering.train()) e.flags = e.builder.Nowhere();
+  e.scalars = e.builder.NoBuffers();
+  if (e.lowering.train()) e.flags = e.builder.NoBuffers();
   for (int p : e.builder.positions()) {
     AddScalars(e, p);
     if (!e.lowering.train()) continue;
@@ -45,7 +46,8 @@ void PlaceWhatIsThere(Emission& e) {
   }
 }
 
-// Devices that do alike have as many tasks and buffers.
+// Reserves room for all tasks and buffers. They are counted by emitting one device of each class: devices of a class have
+// equally many.
 void Reserve(Emission& e) {
   const program::RepresentativeProgram counted = EmitRepresentatives(e.lowering, nullptr);
   size_t tasks = 0, buffers = 0;
@@ -71,7 +73,7 @@ Emission::Emission(const Lowering& lowered, std::vector<int> representative_of)
       builder(lowered, std::move(representative_of)),
       values(lowered, builder),
       inputs(HostInputs(lowered)) {
-  if (builder.emits_all() && builder.mesh().device_count() >= kMany) Reserve(*this);
+  if (builder.emits_all() && builder.mesh().device_count() >= kLeastDevicesToReserve) Reserve(*this);
   AddBuckets(*this);
   AddState(*this);
   AddScalarsAndFlags(*this);

@@ -91,7 +91,7 @@ void AddGates(Emission& e) {
     e.gates.first_norm.push_back(norms);
     norms += static_cast<int64_t>(bucket.parameters.size());
   }
-  e.gates.norms = e.gates.gates = e.gates.trusts = e.builder.Nowhere();
+  e.gates.norms = e.gates.gates = e.gates.trusts = e.builder.NoBuffers();
   for (int p : e.builder.positions()) {
     e.gates.norms[p] = e.builder.AddBuffer(p, "norms", DType::kF64, {norms, 2});
     e.gates.gates[p] = e.builder.AddBuffer(p, "gate", DType::kF64, {program::Gate::kCount});

@@ -30,8 +30,8 @@ struct Placer {
     std::vector<ActionOperand> operands;
     for (const std::vector<ValueId>& alike : GroupByPlacement(action.inputs)) {
       const TensorPlacement placement = lowering.value(alike[0]).placement;
-      if (alike.size() == action.inputs.size() && IsSentOnTheWay(placement, needed)) return PlaceSum(action, placement);
-      if (alike.size() == 1 || !IsSentOnTheWay(placement, needed)) {
+      if (alike.size() == action.inputs.size() && NeedsCollective(placement, needed)) return PlaceSum(action, placement);
+      if (alike.size() == 1 || !NeedsCollective(placement, needed)) {
         for (ValueId value : alike) operands.push_back({value, needed});
         continue;
       }
@@ -90,8 +90,9 @@ struct Placer {
     }
     return groups;
   }
-  // False for what is loaded as needed, and where each device takes a box of what it holds.
-  bool IsSentOnTheWay(const TensorPlacement& from, const TensorPlacement& to) const {
+  // Whether bringing a value from one placement to another takes a collective. It does not for inputs, which are loaded
+  // where needed, nor where each device takes a box of what it holds.
+  bool NeedsCollective(const TensorPlacement& from, const TensorPlacement& to) const {
     if (from.empty()) return false;
     const std::vector<ReshardEntry> path = ReshardPath(lowering.plan.mesh, from, to);
     return std::any_of(path.begin(), path.end(),

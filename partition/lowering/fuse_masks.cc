@@ -53,7 +53,7 @@ class MaskFuser {
     return alike ? std::optional(mask) : std::nullopt;
   }
 
-  // The layer whose stage alone makes `y` as it was before an activation that is fused with it, or −1.
+  // Returns the layer whose stage makes `y` with a fused activation and nothing else fused; −1 if there is none.
   int LayerBefore(ValueId y) {
     const std::optional<size_t> maker = uses_.MakerOf(y);
     const auto* run = maker.has_value() ? std::get_if<RunStage>(&actions()[*maker].body) : nullptr;

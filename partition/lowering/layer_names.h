@@ -1,4 +1,4 @@
-// How what is no layer is named where tasks say what they come from.
+// Names for what is not a layer (buckets, the gate) where tasks say which layer they come from.
 #ifndef COLONNADE_PARTITION_LOWERING_LAYER_NAMES_H_
 #define COLONNADE_PARTITION_LOWERING_LAYER_NAMES_H_
 
@@ -14,7 +14,7 @@ class LayerNames {
   explicit LayerNames(const layers::LayerGraph& graph) {
     for (const layers::LayerNode& node : graph.nodes) names_.insert(node.name);
   }
-  // Returns `name`, with an @ behind it where a layer has it; no layer's own name has one.
+  // Returns `name`, with "@" appended if a layer has that name. No layer's name has an "@".
   std::string Unlike(const std::string& name) const { return names_.contains(name) ? name + "@" : name; }
 
  private:

@@ -19,7 +19,7 @@ namespace colonnade::partition {
 
 using Group = std::vector<int>;  // positions, in member order
 
-// A buffer at each position that is emitted, so that it is as large as these are many.
+// A buffer at each emitted position. It takes room for these positions only.
 class ByPosition {
  public:
   ByPosition() = default;
@@ -52,8 +52,8 @@ class MeshBuilder {
   bool emits(int position) const { return places_[position] != ByPosition::kNoPlace; }
   bool emits_all() const { return representative_of_.empty(); }
   int device_at(int position) const { return plan_.device_at(position); }
-  // Returns no buffer yet, at each of them.
-  ByPosition Nowhere() const { return ByPosition(places_, positions_.size()); }
+  // Returns no buffer at each emitted position, to be filled.
+  ByPosition NoBuffers() const { return ByPosition(places_, positions_.size()); }
   Group AllPositions() const;
 
   // Returns the builder of what belongs to no position, such as parameters and outputs.
@@ -79,7 +79,7 @@ class MeshBuilder {
   // Calls `emit` once for each group that has a position that is emitted; group_of(p) is that of position p.
   void ForGroups(const std::function<Group(int)>& group_of, const std::function<void(const Group&)>& emit);
 
-  // Both leave the builder empty. REQUIRES, of the latter: it does not emit all.
+  // Both leave the builder empty. BuildRepresentatives REQUIRES that `representative_of` was not empty.
   program::Program Build() && { return std::move(program_).Build(); }
   program::RepresentativeProgram BuildRepresentatives() &&;
 

@@ -20,9 +20,10 @@ constexpr int64_t kPicosecondsPerCommByte = 100;
 constexpr int64_t kPicosecondsPerMemoryByte = 1;
 constexpr int64_t kBytesPerElement = sizeof(float);
 
-// How many times as long an update lets its reduction take. Too early, and compute waits for the reduction; too late, and a
-// gradient keeps its memory, and parameters that are gathered after their update are so at the end of the step, beside no
-// compute. Where none are gathered, only the memory is lost: there the update stands as if links were ten times as slow.
+// By what factor the time that an update allows for its reduction is longer than the nominal time. If the update comes too
+// early, compute waits for the reduction. If it comes too late, a gradient keeps its memory longer, and parameters that are
+// gathered after their update are gathered at the end of the step, beside no compute. Where none are gathered, only memory
+// is lost, so there the factor is ten.
 constexpr int64_t kPatienceWithoutGather = 10;
 
 class Orderer {
@@ -105,8 +106,8 @@ class Orderer {
     out_.push_back(std::move(action));
   }
 
-  // An action waits for a value, and nothing waits for gradients: those whose transfer would begin now or later let it go
-  // first.
+  // An action waits for this value, whereas nothing waits for gradients. So transfers of gradients that would begin now or
+  // later are put behind it.
   void TransferValue(Action& action) {
     std::vector<std::pair<Action, GradientTransfer>> put_off;
     while (!transfers_.empty() && transfers_.back().start >= compute_) {

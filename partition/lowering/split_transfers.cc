@@ -110,8 +110,8 @@ class Splitter {
     }
   }
 
-  // Marks the values that a product of single samples reads or makes, and those that are made of them, or they of those,
-  // sample by sample.
+  // Marks the values with rows that a sample-wise stage with weights reads or makes, and all values that are connected to
+  // these by sample-wise actions, forwards or backwards.
   void FindNearProducts() {
     Mark(
         near_products_, [&](const Action& action) { return Multiplies(action); }, [](const Action&) { return true; });

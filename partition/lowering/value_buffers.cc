@@ -12,7 +12,7 @@ void CutToPart(const Lowering& lowering, std::optional<int> part, program::Regio
 }
 
 ValueBuffers::ValueBuffers(const Lowering& lowering, MeshBuilder& builder)
-    : lowering_(lowering), builder_(builder), buffers_(lowering.values.size(), builder.Nowhere()) {}
+    : lowering_(lowering), builder_(builder), buffers_(lowering.values.size(), builder.NoBuffers()) {}
 
 Operand ValueBuffers::OperandAt(ValueId id, int position) const {
   const Value& value = lowering_.value(id);

@@ -20,7 +20,8 @@ namespace colonnade::partition {
 
 class AdditiveCost {
  public:
-  // `exposed` is the share of the reductions that counts. REQUIRES: all but `exposed` outlive it; each node has an option.
+  // `exposed`, from 0 to 1, is the part of the reductions' time that counts. REQUIRES: the arguments passed by reference
+  // outlive this object; each node has an option.
   AdditiveCost(const layers::LayerGraph& graph, const Mesh& mesh, int64_t global_batch,
                const std::vector<std::vector<StrategyOption>>& options, const CostFunctions& cost, double exposed);
 
