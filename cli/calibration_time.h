@@ -12,8 +12,8 @@
 
 namespace colonnade::cli {
 
-// Returns the plans on up to so many devices that a calibration runs. Numbers of devices above four between which rates
-// hardly differ stand for each other, unless `all` are wanted.
+// Returns the plans on up to `devices` devices that a calibration runs. Above four devices it runs only powers of two and
+// `devices` itself, unless `all` is true.
 std::vector<tools::CalibrationPlan> PlansToTime(int devices, bool all);
 
 // When a batch was there, and how many images had come with it and before.
@@ -43,8 +43,9 @@ class CalibrationTime {
   CalibrationTime(std::vector<CalibrationRun> runs, absl::Duration budget, double flops_per_sec, absl::Duration slice)
       : runs_(std::move(runs)), budget_(budget), flops_per_sec_(flops_per_sec), slice_(slice) {}
 
-  // Returns the most slices, up to kMostSlices, for which this run and all behind it end in time; 1 where there is time for
-  // that of this run alone, or what it takes is a guess in the first half of the budget, and 0 where there is not.
+  // Returns the most slices, up to kMostSlices, with which this run and all runs after it end in time. If there is none,
+  // returns 1 if one slice of this run alone ends in time, or if its time is only a guess and at most half of the budget has
+  // passed (so that no network is left out entirely); else 0.
   int SlicesInTime(size_t run, absl::Duration passed) const;
   // Returns what loading this run and so many slices of it will take.
   absl::Duration Expected(size_t run, int slices) const;

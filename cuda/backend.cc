@@ -60,7 +60,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   }
   for (int gpu = 1; gpu < std::min(options.devices, calls->gpu_count()); ++gpu) {
     if (calls->GpuName(gpu) == calls->GpuName(0)) continue;
-    // Copies of what is not reduced would drift apart: libraries promise equal bits on equal GPUs alone.
+    // Results that are not reduced, but computed on each device, would drift apart: libraries promise equal bits only on
+    // equal GPUs.
     return absl::FailedPreconditionError(
         absl::StrFormat("GPUs: expected the same model for all devices, found %s and %s; hide one by CUDA_VISIBLE_DEVICES",
                         calls->GpuName(0), calls->GpuName(gpu)));

@@ -30,9 +30,9 @@ using OperandShape = absl::FunctionRef<const Shape&(int member, int use)>;
 // no all-reduce, in which each element is summed once and copied to all; who sums what is up to the backend.
 std::vector<BoxMove> MovesOf(const Collective& collective, int members, OperandShape shape_of);
 
-// Orders moves so that members who make theirs one after the other, all at once, do not all begin with the same source:
-// copies of each target come from the member behind it, then from the next, its own last. Sums keep the order of their
-// sources.
+// Orders the moves of members that all run theirs one after the other, at the same time, so that they do not all begin with
+// the same source. Copies to each target come from the member after it, then from the next, and last from itself. Sums keep
+// the order of their sources.
 void TakeSourcesInTurn(std::vector<BoxMove>& moves, int members);
 
 // Returns all of an operand.

@@ -28,7 +28,8 @@ struct MemoryMap {
 // Slots of a buffer lie one behind the other, each as long as the others.
 MemoryMap PlaceBuffers(const Program& program, const SizeOf& size_of, int64_t alignment = 64);
 
-// Returns the bytes of `buffer` packed densely with no padding; a bucket's members one after the other.
+// Returns the bytes that the content of `buffer` takes if no layout pads it. Of a bucket these are the parts that its device
+// holds, each counted as large as its largest part.
 int64_t DenseSizeOf(const Program& program, const Buffer& buffer);
 
 }  // namespace colonnade::program

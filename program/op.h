@@ -4,6 +4,7 @@
 // attributes, operands, cost class) is declared once, in op_table.h; what runs it visits the variant without a default
 // branch. So a new operation does not compile until it has a row of traits and each backend prepares it. The order of a
 // task's uses is the order of the operands given beside each struct; [x] marks an operand that may be absent.
+// This file is long because the variant needs every struct.
 // Letters: n batch, C K channels in and out, H W image, P Q output image, R S filter, I O of a fully connected layer.
 #ifndef COLONNADE_PROGRAM_OP_H_
 #define COLONNADE_PROGRAM_OP_H_

@@ -21,7 +21,7 @@ Attribute(const char*, T Op::*) -> Attribute<Op, T>;
 template <class Op>
 struct OpTraits;
 
-// What rows have in common, each to be named by a row or said anew.
+// Defaults that several rows share. A row inherits from one of these and may redefine its members.
 struct Streams {
   static constexpr std::tuple<> kAttributes{};
   static constexpr CostClass kCost = CostClass::kBytes;

@@ -1,5 +1,6 @@
 // The ops, one row each: everything that is true of an op whatever runs it. Names, the text form, Verify's checks of
-// operands, the cost model, calibration and the choice of layouts read this table; an op without a row does not compile.
+// operands, the cost model, calibration and the choice of layouts read this table; an op without a row does not compile. It
+// is long because it is one table: a row is found, and compared with others, in one place.
 #ifndef COLONNADE_PROGRAM_OP_TABLE_H_
 #define COLONNADE_PROGRAM_OP_TABLE_H_
 

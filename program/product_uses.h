@@ -1,4 +1,4 @@
-// Which operands of a product's op, a convolution or a fully connected layer, are what.
+// Where the operands of convolutions and fully connected layers stand among a task's uses.
 #ifndef COLONNADE_PROGRAM_PRODUCT_USES_H_
 #define COLONNADE_PROGRAM_PRODUCT_USES_H_
 

@@ -11,7 +11,7 @@
 
 namespace colonnade::program {
 
-// Returns the bytes of the box that is used; of a bucket those of its parts, padding included.
+// Returns the bytes of the box that is used: of a bucket, those of the parts that are used, each as DenseSizeOf counts it.
 int64_t BytesOf(const Program& program, const BufferUse& use);
 
 // Work of a computation that does `flops`: it reads and writes each of its uses once, and what it accumulates both ways.

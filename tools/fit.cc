@@ -90,8 +90,8 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
                       absl::StrFormat("what the measured step of row %s leaves beside kernels and transfers", row)};
 }
 
-// Rates that a factor has changed are what no source says. They keep theirs beside the fit, since draws move together what
-// one source says; and a guess stays one.
+// Notes on each rate that the factor changed that no source states it any longer. The old source stays in the text, since
+// draws vary together the rates of one field that have one source. A guess stays a guess.
 void SayFitted(engine::Machine& machine, double factor, const std::string& row) {
   if (factor == 1) return;
   const std::string fit = absl::StrFormat("divided by %.4g to fit row %s", factor, row);

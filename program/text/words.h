@@ -1,4 +1,4 @@
-// The words of the text form that are no one else's, and a cursor over one line of it. Internal to program/.
+// The words that only the text form uses, and a cursor over one line of it. Internal to program/.
 #ifndef COLONNADE_PROGRAM_TEXT_WORDS_H_
 #define COLONNADE_PROGRAM_TEXT_WORDS_H_
 

@@ -113,7 +113,7 @@ absl::Status CheckWholePieces(const Declared& declared, const Shape& expected, c
   return absl::OkStatus();
 }
 
-// What all devices have alike is told by one.
+// Metrics and the gate are equal on all devices, so exactly one device stores them.
 absl::Status CheckOnePiece(const Declared& declared) {
   if (declared.pieces.size() == 1) return absl::OkStatus();
   return RuleBroken(kOutputsRule, declared.owner, " has ", declared.pieces.size(), " pieces; expected one, of one device");
