@@ -1,11 +1,10 @@
 #include "engine/machine.h"
 
 #include <algorithm>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/str_format.h"
-#include "program/op.h"
+#include "program/op_traits.h"
+#include "program/task.h"
 
 namespace colonnade::engine {
 
@@ -24,10 +23,7 @@ const char* Name(CollectiveAlgorithm algorithm) { return kAlgorithmNames[static_
 const std::vector<std::string>& OpNames() {
   static const auto& names = *new std::vector<std::string>([] {
     std::vector<std::string> all = {kAllOtherOps};
-    [&]<size_t... i>(std::index_sequence<i...>) {
-      (all.push_back(program::Name(program::Op(std::variant_alternative_t<i, program::Op>()))), ...);
-    }
-    (std::make_index_sequence<std::variant_size_v<program::Op>>());
+    for (const program::Op& op : program::AllOps()) all.push_back(program::Name(op));
     return all;
   }());
   return names;
@@ -36,11 +32,7 @@ const std::vector<std::string>& OpNames() {
 const std::vector<std::string>& ProfiledTransferNames() {
   static const auto& names = *new std::vector<std::string>([] {
     std::vector<std::string> all = {"exchange"};
-    for (auto kind :
-         {program::CollectiveKind::kAllGather, program::CollectiveKind::kReduceScatter, program::CollectiveKind::kAllReduce,
-          program::CollectiveKind::kAllToAll, program::CollectiveKind::kReduce, program::CollectiveKind::kBroadcast}) {
-      all.push_back(program::Name(kind));
-    }
+    for (program::CollectiveKind kind : program::kCollectiveKinds) all.push_back(program::Name(kind));
     return all;
   }());
   return names;

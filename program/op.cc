@@ -116,6 +116,12 @@ std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count) {
   return traits;
 }
 
+bool HasOptionalOperands(const Op& op, size_t count) {
+  const std::optional<OperandTraits> traits = TraitsOfOperands(op, count);
+  return traits.has_value() &&
+         absl::c_any_of(*traits, [](const OperandTrait* operand) { return operand->occurs == Occurs::kAllOrNone; });
+}
+
 absl::Status CheckTensorTypes(const Program& program, const Task& task, const Op& op, absl::Span<const DType> types) {
   const std::optional<OperandTraits> traits = TraitsOfOperands(op, task.uses.size());
   for (size_t i = 0; traits.has_value() && i < traits->size(); ++i) {

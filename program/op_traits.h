@@ -112,6 +112,8 @@ std::optional<CostClass> CostClassOf(absl::string_view name);
 using OperandTraits = absl::InlinedVector<const OperandTrait*, 4>;
 // Returns the trait of each of `count` operands of `op`; nothing if it does not take so many.
 std::optional<OperandTraits> TraitsOfOperands(const Op& op, size_t count);
+// Whether the operands that `op` may be without (Occurs::kAllOrNone) are among its `count` operands.
+bool HasOptionalOperands(const Op& op, size_t count);
 // Returns Ok if every tensor of `task`, which does `op`, is of one of `types`; else InvalidArgument that names operand and
 // types.
 absl::Status CheckTensorTypes(const Program& program, const Task& task, const Op& op, absl::Span<const DType> types);

@@ -9,6 +9,7 @@
 #include "cpu/ops/staging.h"
 #include "cpu/threads/parallel.h"
 #include "program/formulas/batch_norm.h"
+#include "program/op_traits.h"
 
 namespace colonnade::cpu {
 
@@ -108,16 +109,17 @@ void SumTiles(const ChannelTiles& tiles, int threads, char* workspace, double* s
 
 }  // namespace
 
-PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) {
-  return PrepareOf(outer, /*element=*/0, []<class T>(T, const TaskContext& context) {
+PreparedKernel Prepare(const program::BatchNormSums& op, const TaskContext& outer) {
+  return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const ChannelTiles tiles(context.view(0), context.view(1));
+    const bool totals_groups = program::HasOptionalOperands(op, context.operands.size());
     return MakeKernel(
-        [tiles, context](const RunArguments& run) {
+        [tiles, totals_groups, context](const RunArguments& run) {
           const T* x = DataOf<const T>(run, context, 0);
           double* sums = DataOf<double>(run, context, 1);
           SumTiles(tiles, context.threads, run.workspace, sums,
                    [&](const ChannelTile& tile, LaneSums* own) { SumTile(tiles, tile, x, own); });
-          if (context.operands.size() == 3) {
+          if (totals_groups) {
             double* totals = DataOf<double>(run, context, 2);
             ForTotals(tiles, sums, [&](int64_t i, double total) { totals[i] = total; });
           }
@@ -129,10 +131,11 @@ PreparedKernel Prepare(const program::BatchNormSums&, const TaskContext& outer) 
 
 PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& outer) {
   return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
-    return MakeKernel([op, tiles = ChannelTiles(context.view(0), context.view(1)), context](const RunArguments& run) {
+    const bool adds = program::HasOptionalOperands(op, context.operands.size());
+    return MakeKernel([op, adds, tiles = ChannelTiles(context.view(0), context.view(1)), context](const RunArguments& run) {
       const int y = static_cast<int>(context.operands.size()) - 1;
       const float *w = DataOf<const float>(run, context, 2), *b = DataOf<const float>(run, context, 3);
-      const T* addend = y > 4 ? DataOf<const T>(run, context, 4) : nullptr;
+      const T* addend = adds ? DataOf<const T>(run, context, 4) : nullptr;
       const double* sums = DataOf<const double>(run, context, 1);
       const float floor = op.relu ? 0 : -std::numeric_limits<float>::infinity();
       ForTiles(tiles, context.threads, [&](const ChannelTile& tile, int64_t) {
@@ -147,7 +150,7 @@ PreparedKernel Prepare(const program::BatchNormForward& op, const TaskContext& o
 
 PreparedKernel Prepare(const program::BatchNormTrack& op, const TaskContext& outer) {
   return PrepareStaged(outer, /*weights=*/-1, [&op](const TaskContext& context) -> PreparedKernel {
-    const bool gated = context.operands.size() == 4;
+    const bool gated = program::HasOptionalOperands(op, context.operands.size());
     return MakeKernel([op, gated, channels = context.view(1).shape[0], context](const RunArguments& run) {
       if (gated && DataOf<const double>(run, context, 3)[program::Gate::kIsOpen] == 0) return absl::OkStatus();
       const double* sums = DataOf<const double>(run, context, 0);
@@ -184,10 +187,11 @@ template <class T>
 PreparedKernel PrepareFold(T, const program::BatchNormFold& op, const TaskContext& context) {
   const program::Shape& shape = context.view(0).shape;
   const int64_t channels = shape[0], of_channel = program::ElementCount(shape) / channels;
-  return MakeKernel([op, channels, of_channel, context](const RunArguments& run) {
+  const bool adds_bias = program::HasOptionalOperands(op, context.operands.size());
+  return MakeKernel([op, channels, of_channel, adds_bias, context](const RunArguments& run) {
     const int folded = static_cast<int>(context.operands.size()) - 2;
     const auto at = [&](int use) { return DataOf<const float>(run, context, use); };
-    const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4), *bias = folded > 5 ? at(5) : nullptr;
+    const float *weights = at(0), *mean = at(1), *var = at(2), *w = at(3), *b = at(4), *bias = adds_bias ? at(5) : nullptr;
     T *to = DataOf<T>(run, context, folded), *to_bias = DataOf<T>(run, context, folded + 1);
     ParallelFor(context.threads, channels, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
@@ -233,11 +237,11 @@ void SumGradientTiles(const Op& op, const ChannelTiles& tiles, const TaskContext
 PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskContext& outer) {
   return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const ChannelTiles tiles(context.view(0), context.view(2));
+    const bool recalls = program::HasOptionalOperands(op, context.operands.size());
     return MakeKernel(
-        [op, tiles, context](const RunArguments& run) {
+        [op, tiles, recalls, context](const RunArguments& run) {
           const T *x = DataOf<const T>(run, context, 0), *dy = DataOf<const T>(run, context, 1);
           const double* sums = DataOf<const double>(run, context, 2);
-          const bool recalls = context.operands.size() > 6;
           const float* w = recalls ? DataOf<const float>(run, context, 3) : nullptr;
           const float* b = recalls ? DataOf<const float>(run, context, 4) : nullptr;
           SumGradientTiles(op, tiles, context, run, sums,
@@ -256,13 +260,13 @@ PreparedKernel Prepare(const program::BatchNormBackwardSums& op, const TaskConte
 PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext& outer) {
   return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
     const ChannelTiles tiles(context.view(0), context.view(3));
+    const bool adds = program::HasOptionalOperands(op, context.operands.size());
     return MakeKernel(
-        [op, tiles, context](const RunArguments& run) {
+        [op, tiles, adds, context](const RunArguments& run) {
           const int dz = static_cast<int>(context.operands.size()) - 4;
           const T* x = DataOf<const T>(run, context, 0);
           const MaskedGradient<T> masked = {DataOf<const T>(run, context, 1), DataOf<const T>(run, context, 2),
-                                            dz > 4 ? DataOf<const T>(run, context, 4) : nullptr,
-                                            DataOf<T>(run, context, dz)};
+                                            adds ? DataOf<const T>(run, context, 4) : nullptr, DataOf<T>(run, context, dz)};
           SumGradientTiles(op, tiles, context, run, DataOf<const double>(run, context, 3),
                            [&](const ChannelTile& tile, const LaneNormalisations* lanes, LaneSums* own) {
                              SumMaskedTile(tiles, tile, lanes, x, masked, own);
@@ -276,28 +280,30 @@ PreparedKernel Prepare(const program::BatchNormMaskedSums& op, const TaskContext
 // dx = w·scale·(dy − Σdy/count − x̂·Σdy·x̂/count).
 PreparedKernel Prepare(const program::BatchNormBackward& op, const TaskContext& outer) {
   return PrepareOf(outer, /*element=*/0, [&op]<class T>(T, const TaskContext& context) {
-    return MakeKernel([op, tiles = ChannelTiles(context.view(0), context.view(2)), context](const RunArguments& run) {
-      const int dx = static_cast<int>(context.operands.size()) - 1;
-      const auto count = static_cast<double>(op.count);
-      const double* dsums = DataOf<const double>(run, context, 3);
-      const float* w = DataOf<const float>(run, context, 4);
-      const float* b = dx > 5 ? DataOf<const float>(run, context, 5) : nullptr;
-      const double* sums = DataOf<const double>(run, context, 2);
-      ForTiles(tiles, context.threads, [&](const ChannelTile& tile, int64_t) {
-        TileLines lines, forward;
-        ForChannels(tiles, tile, [&](int64_t block, Lanes lanes, int64_t c) {
-          const program::Normalisation at = At(op, tiles, tile, sums, c);
-          const double* dsum = dsums + tiles.SumOf(tile.group, c);
-          const double mean_dy = dsum[0] / count, mean_dy_x = dsum[tiles.channels] / count;
-          lines[block].Set(lanes, at.mean, -at.scale * mean_dy_x, -mean_dy);
-          Fill(lines[block].scale, lanes, static_cast<float>(at.scale * w[c]));
+    const bool recalls = program::HasOptionalOperands(op, context.operands.size());
+    return MakeKernel(
+        [op, recalls, tiles = ChannelTiles(context.view(0), context.view(2)), context](const RunArguments& run) {
+          const int dx = static_cast<int>(context.operands.size()) - 1;
+          const auto count = static_cast<double>(op.count);
+          const double* dsums = DataOf<const double>(run, context, 3);
+          const float* w = DataOf<const float>(run, context, 4);
+          const float* b = recalls ? DataOf<const float>(run, context, 5) : nullptr;
+          const double* sums = DataOf<const double>(run, context, 2);
+          ForTiles(tiles, context.threads, [&](const ChannelTile& tile, int64_t) {
+            TileLines lines, forward;
+            ForChannels(tiles, tile, [&](int64_t block, Lanes lanes, int64_t c) {
+              const program::Normalisation at = At(op, tiles, tile, sums, c);
+              const double* dsum = dsums + tiles.SumOf(tile.group, c);
+              const double mean_dy = dsum[0] / count, mean_dy_x = dsum[tiles.channels] / count;
+              lines[block].Set(lanes, at.mean, -at.scale * mean_dy_x, -mean_dy);
+              Fill(lines[block].scale, lanes, static_cast<float>(at.scale * w[c]));
+            });
+            if (b != nullptr) Set(forward, op, tiles, tile, sums, w, b);
+            MapGradientTile(tiles, tile, lines.data(), b != nullptr ? forward.data() : nullptr,
+                            DataOf<const T>(run, context, 0), DataOf<const T>(run, context, 1), DataOf<T>(run, context, dx));
+          });
+          return absl::OkStatus();
         });
-        if (b != nullptr) Set(forward, op, tiles, tile, sums, w, b);
-        MapGradientTile(tiles, tile, lines.data(), b != nullptr ? forward.data() : nullptr, DataOf<const T>(run, context, 0),
-                        DataOf<const T>(run, context, 1), DataOf<T>(run, context, dx));
-      });
-      return absl::OkStatus();
-    });
   });
 }
 

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "cuda/ops/elementwise.h"
 #include "cuda/ops/pool.h"
+#include "program/op_traits.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -18,6 +19,9 @@ GroupSums SumsOf(const TaskContext& context, int use) {
 
 // What stands last, `from_end` operands before the end.
 int FromEnd(const TaskContext& context, int from_end) { return static_cast<int>(context.operands.size()) - from_end; }
+bool HasOptional(const program::Op& op, const TaskContext& context) {
+  return program::HasOptionalOperands(op, context.operands.size());
+}
 
 ChannelNumbers NumbersOf(const TaskContext& context, int use) {
   return {context.at<float>(use), context.view(use).strides[0]};
@@ -100,21 +104,21 @@ GroupedChannels PlacesOf(const View& x, const GroupSums& sums) {
 
 }  // namespace
 
-PreparedTask Prepare(const program::BatchNormSums&, const TaskContext& context) {
+PreparedTask Prepare(const program::BatchNormSums& op, const TaskContext& context) {
   const GroupSums sums = SumsOf(context, 1);
   TaskCalls ready;
   Workspace workspace(context);
   RETURN_IF_ERROR(AppendPairSums(
       OperandsAt(context, {0}), sums, workspace, ready.calls,
       [&]<class T, int lanes>(Vector<T, lanes>) { return PowerTerms<T, lanes>{Grouped<const T>(context, 0, sums)}; }));
-  if (context.operands.size() > 2) ready.calls.push_back(Kernel(SumGroups{sums, SumsOf(context, 2)}));
+  if (HasOptional(op, context)) ready.calls.push_back(Kernel(SumGroups{sums, SumsOf(context, 2)}));
   ready.workspace_bytes = workspace.bytes();
   return ready;
 }
 
 PreparedTask Prepare(const program::BatchNormForward& op, const TaskContext& context) {
   const int y = FromEnd(context, 1);
-  const bool adds = y > 4;
+  const bool adds = HasOptional(op, context);
   const std::vector<Operand> images = OperandsAt(context, {0, y, 4});  // without one that is added y again
   ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 1), op.count, op.epsilon};
@@ -135,7 +139,7 @@ PreparedTask Prepare(const program::BatchNormTrack& op, const TaskContext& conte
   TaskCalls ready;
   ready.calls.push_back(
       Kernel(TrackChannels{SumsOf(context, 0), op.count, op.momentum, NumbersOf(context, 1), NumbersOf(context, 2),
-                           context.operands.size() == 4 ? context.at<double>(3) : nullptr}));
+                           HasOptional(op, context) ? context.at<double>(3) : nullptr}));
   return ready;
 }
 
@@ -148,7 +152,7 @@ PreparedTask Prepare(const program::BatchNormRecall&, const TaskContext& context
 PreparedTask Prepare(const program::BatchNormFold& op, const TaskContext& context) {
   const int folded = FromEnd(context, 2), folded_bias = FromEnd(context, 1);
   const View &weights = context.view(0), &to = context.view(folded);
-  const ChannelNumbers bias = folded > 5 ? NumbersOf(context, 5) : ChannelNumbers{};
+  const ChannelNumbers bias = HasOptional(op, context) ? NumbersOf(context, 5) : ChannelNumbers{};
   View repeated = RowMajor(weights.dtype, weights.shape);
   repeated.strides.assign(weights.shape.size(), 0);
   repeated.strides[0] = 1;
@@ -176,7 +180,7 @@ PreparedTask Prepare(const program::BatchNormFold& op, const TaskContext& contex
 PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext& context) {
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};
   const std::vector<Operand> images = OperandsAt(context, {0, 1});
-  const bool recalls = context.operands.size() > 6;
+  const bool recalls = HasOptional(op, context);
   TaskCalls ready;
   Workspace workspace(context);
   const Coefficients of = recalls ? TakeCoefficients(statistics.sums, workspace) : Coefficients{};
@@ -198,7 +202,7 @@ PreparedTask Prepare(const program::BatchNormBackwardSums& op, const TaskContext
 PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& context) {
   const GroupStatistics statistics = {SumsOf(context, 3), op.count, op.epsilon};
   const int dz = FromEnd(context, 4);
-  const bool adds = dz > 4;
+  const bool adds = HasOptional(op, context);
   const GroupSums dsums = SumsOf(context, dz + 1);
   std::vector<Operand> images = OperandsAt(context, {0, 2, 1, dz});
   if (adds) images.push_back(context.operands[4]);
@@ -215,7 +219,7 @@ PreparedTask Prepare(const program::BatchNormMaskedSums& op, const TaskContext& 
 
 PreparedTask Prepare(const program::BatchNormBackward& op, const TaskContext& context) {
   const int dx = FromEnd(context, 1);
-  const bool recalls = dx > 5;
+  const bool recalls = HasOptional(op, context);
   const std::vector<Operand> images = OperandsAt(context, {0, 1, dx});
   ASSIGN_OR_RETURN(const Walk walk, WalkOverImages(images));
   const GroupStatistics statistics = {SumsOf(context, 2), op.count, op.epsilon};

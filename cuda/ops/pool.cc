@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/op_traits.h"
+
 namespace colonnade::cuda {
 
 Image ImageOf(const View& view) {
@@ -34,7 +36,7 @@ PreparedTask OverImages(program::DType dtype, absl::Span<const Operand> images, 
 }  // namespace
 
 PreparedTask Prepare(const program::MaxPoolForward& op, const TaskContext& context) {
-  const bool trains = context.operands.size() > 2;
+  const bool trains = program::HasOptionalOperands(op, context.operands.size());
   return OverImages(context.view(0).dtype, context.operands, [&]<class T, int lanes>(Vector<T, lanes>) {
     return Kernel(MaxPoolForwardElements<T, lanes>{op.window, ImageOf(context.view(0)), ImageOf(context.view(1)),
                                                    trains ? ImageOf(context.view(2)) : Image{}, context.at<T>(0),

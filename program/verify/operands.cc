@@ -142,8 +142,7 @@ class OperandCheck {
   void operator()(const ActivationBackward&) { SameShapes({0, 1, 2}); }
 
   void operator()(const MaxPoolForward& op) {
-    const bool notes = task_.uses.size() == 3;
-    if (Pool(op.window, 0, 1) && notes && SameShapes({1, 2})) FitsArgmax(op.window);
+    if (Pool(op.window, 0, 1) && HasOptional(op) && SameShapes({1, 2})) FitsArgmax(op.window);
   }
   void operator()(const MaxPoolBackward& op) {
     if (Pool(op.window, 2, 1) && SameShapes({0, 1})) FitsArgmax(op.window);
@@ -158,8 +157,8 @@ class OperandCheck {
     if (SameShapes({0, 1, 2})) Lrn(op);
   }
 
-  void operator()(const BatchNormSums&) {
-    if (HasSumsOf(0, 1) && task_.uses.size() == 3) Shaped(2, {1, 2, Size(0)[1]});
+  void operator()(const BatchNormSums& op) {
+    if (HasSumsOf(0, 1) && HasOptional(op)) Shaped(2, {1, 2, Size(0)[1]});
   }
   void operator()(const BatchNormForward& op) {
     const size_t y = task_.uses.size() - 1;
@@ -171,7 +170,7 @@ class OperandCheck {
     if (!HasCount(op.count) || !Ranked({1}, 1) || !Shaped(0, {1, 2, Size(1)[0]})) return;
     Channelwise({2}, Size(1)[0]);
     IsFromZeroToOne("momentum", op.momentum);
-    if (task_.uses.size() == 4) Shaped(3, {Gate::kCount});
+    if (HasOptional(op)) Shaped(3, {Gate::kCount});
   }
   void operator()(const BatchNormRecall&) {
     if (Ranked({0}, 1) && SameShapes({0, 1})) Shaped(2, {1, 2, Size(0)[0]});
@@ -185,14 +184,14 @@ class OperandCheck {
   void operator()(const BatchNormBackwardSums& op) {
     const size_t dsums = task_.uses.size() - 3;
     if (!HasCount(op.count) || !SameShapes({0, 1}) || !HasSumsOf(0, 2) || !SameShapes({2, dsums})) return;
-    if (dsums > 3) Channelwise({3, 4}, Size(0)[1]);
+    if (HasOptional(op)) Channelwise({3, 4}, Size(0)[1]);
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
     FitsEpsilon(op.epsilon);
   }
   void operator()(const BatchNormMaskedSums& op) {
     const size_t dz = task_.uses.size() - 4, dsums = dz + 1;
     if (!HasCount(op.count) || !SameShapes({0, 1, 2, dz}) || !HasSumsOf(0, 3) || !SameShapes({3, dsums})) return;
-    if (dz > 4) SameShapes({0, 4});
+    if (HasOptional(op)) SameShapes({0, 4});
     Channelwise({dsums + 1, dsums + 2}, Size(0)[1]);
     FitsEpsilon(op.epsilon);
   }
@@ -269,7 +268,7 @@ class OperandCheck {
   // An update by a gradient behind the scalars, with `moments` kept beside the weights, and perhaps with gate and trust.
   template <class Update>
   void Updates(const Update& op, size_t moments) {
-    const bool is_gated = task_.uses.size() == moments + 5;
+    const bool is_gated = HasOptional(op);
     const size_t g = is_gated ? 3 : 1;
     for (size_t i = g; i <= g + moments; ++i) {
       if (!AreAlike({g, i + 1})) return;
@@ -279,6 +278,7 @@ class OperandCheck {
     AreFactors("rates", op.rates, MemberCount(g));
     AreFactors("decays", op.decays, MemberCount(g));
   }
+  bool HasOptional(const Op& op) const { return HasOptionalOperands(op, task_.uses.size()); }
   bool AreAlike(std::initializer_list<size_t> operands) {
     if (!SameTypes(operands) || !SameShapes(operands)) return false;
     const Extents first = ExtentsOf(program_, task_.uses[*operands.begin()]);

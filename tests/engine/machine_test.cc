@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "program/op_traits.h"
 #include "tests/paths.h"
 
 namespace colonnade::engine {
@@ -518,6 +519,11 @@ TEST(MachineFromJson, LinksBesideEachOtherAreWarnedOf) {
       MachineFromJson(absl::StrReplaceAll(Good(), {{R"({"a": "bus", "b": "d1")", more}}));
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_THAT(machine->warnings, ElementsAre(HasSubstr("links: there is more than one from bus to d1")));
+}
+
+// So that a profile can state the rate of each.
+TEST(Names, OfAllOpsAreThere) {
+  for (const program::Op& op : program::AllOps()) EXPECT_THAT(OpNames(), ::testing::Contains(program::Name(op)));
 }
 
 TEST(Names, OfOpsAndTransfersStandOnThePage) {
