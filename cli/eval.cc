@@ -36,15 +36,17 @@ struct Test {
   int64_t classes = 0;  // that labels reach, of the training set too if that is read
 };
 
-// Mean and deviation are those that the weights state, or else those of the training set; then the classes are its, too.
-absl::StatusOr<Test> OpenTest(const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
+// If the weights state no mean and deviation, the training set is opened and measured, and its classes are taken as well.
+absl::StatusOr<Test> OpenTest(SessionFlags flags, const std::optional<tools::TrainedOn>& trained_on) {
+  TakeClasses(flags.network, trained_on);
   Samples train_samples;
   if (NeedsTrainingSet(flags, trained_on)) {
     ASSIGN_OR_RETURN(train_samples, OpenTrainingSet(flags));
   }
   Test test;
   if (train_samples != nullptr) test.classes = data::LabelledClasses(*train_samples);
-  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get()));
+  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get(), ClassNamesOf(trained_on)));
+  TakeImageSize(flags.network, trained_on, test.samples.get());
   test.classes = std::max(test.classes, data::LabelledClasses(*test.samples));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
   ASSIGN_OR_RETURN(const data::Moments moments, MomentsOf(flags, test.session, train_samples, trained_on));
@@ -68,8 +70,9 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
 }
 
 // What is no error but may not be what was meant.
-void SayNotesOn(const Test& test, const SessionFlags& flags) {
-  if (MeasuresPixels(flags.data)) NoteFewerClasses(flags.network, test.session.graph, test.classes, /*advises=*/false);
+void SayNotesOn(const Test& test, const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
+  if (NeedsTrainingSet(flags, trained_on))
+    NoteFewerClasses(flags.network, test.session.graph, test.classes, /*advises=*/false);
   if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
@@ -87,8 +90,8 @@ absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outc
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, LoadTrained(flags, session, program, weights));
   loading.reset();
   Say(absl::StrFormat("data %s, %s", test.stream->description(), ToString(test.stream->moments())));
-  SayNotesOn(test, flags);
-  NoteOtherClasses(trained_on, *test.samples);
+  SayNotesOn(test, flags, trained_on);
+  WarnOfOtherClasses(trained_on, *test.samples);
   outcome.before_steps();
   ASSIGN_OR_RETURN(engine::EvalReport report, EvaluateAndShow("testing:", *executor, *test.stream, stop));
   for (const std::string& note : executor->loaded().Notes()) Warn(note);

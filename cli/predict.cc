@@ -30,7 +30,6 @@
 #include "engine/classification.h"
 #include "engine/io/weights.h"
 #include "engine/trainer.h"
-#include "tools/network_file.h"
 #include "tools/trained_on.h"
 
 namespace colonnade::cli {
@@ -71,20 +70,13 @@ absl::StatusOr<Samples> OpenNamedClasses(const SessionFlags& flags, const std::o
   if (flags.data.source.empty()) {
     if (!is_measured) return Samples();
     return absl::FailedPreconditionError(
-        "--data: expected the training set, of whose pixels the mean and the deviation are, or --mean and --std, which say "
-        "those, as weights of train --save do; found none of them");
+        "--data: these weights do not say with what mean and deviation of the pixels they were trained; name the training "
+        "set, or give --mean and --std");
   }
   absl::StatusOr<Samples> train = OpenTrainingSet(flags);
-  return absl::IsNotFound(train.status()) && !is_measured ? OpenSamples(flags, data::SplitOf::kTest) : train;
-}
-
-// Gives a network of the zoo the images and classes that the weights state, where flags leave them open.
-void ApplyTo(NetworkFlags& flags, const TrainedOn& trained_on) {
-  if (tools::IsNetworkFile(flags.model)) return;
-  const program::Shape& image = trained_on.image;
-  if (flags.input_channels == 0) flags.input_channels = image[0];
-  if (flags.input_size == 0 && image[1] == image[2]) flags.input_size = image[1];
-  if (flags.classes == 0) flags.classes = static_cast<int64_t>(trained_on.class_names.size());
+  return absl::IsNotFound(train.status()) && !is_measured
+             ? OpenSamples(flags, data::SplitOf::kTest, nullptr, ClassNamesOf(trained_on))
+             : train;
 }
 
 constexpr char kNoteOnMomentsOfNoise[] =
@@ -96,13 +88,14 @@ void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const l
                 const std::optional<TrainedOn>& trained_on) {
   NoteFewerClasses(flags.network, graph, data::LabelledClasses(named), /*advises=*/false);
   if (flags.data.source == kSyntheticData && NeedsTrainingSet(flags, trained_on)) Say(kNoteOnMomentsOfNoise);
-  NoteOtherClasses(trained_on, named);
+  WarnOfOtherClasses(trained_on, named);
 }
 
 // `question` must stay where it is, since the stream adds to what is unanswered.
 absl::Status Open(PredictFlags& flags, const std::optional<TrainedOn>& trained_on, Question& question) {
+  TakeClasses(flags.network, trained_on);
   ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags, trained_on));
-  if (named == nullptr && trained_on.has_value()) ApplyTo(flags.network, *trained_on);
+  TakeImageSize(flags.network, trained_on, named.get());
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.plan.batch == 0) flags.plan.batch = DefaultBatch(DeviceCount(flags.plan), static_cast<int64_t>(files.size()));
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));

@@ -179,8 +179,12 @@ absl::Status TrainFrom(const TrainFlags& flags, const std::atomic<bool>& stop, c
                        data::Pipeline& samples, const Observers& observers, engine::TrainReport& report) {
   const int64_t done = course.start.step;
   if (done >= course.steps) {
-    Say(absl::StrFormat("%d step%s done, %d asked for: nothing is left to do; more --steps or --epochs go on", done,
-                        done == 1 ? " is" : "s are", course.steps));
+    const double epochs = course.EpochsAfter(done);
+    const std::string what =
+        flags.epochs > 0
+            ? absl::StrFormat("%.7g epoch%s done, %d asked for", epochs, epochs == 1 ? " is" : "s are", flags.epochs)
+            : absl::StrFormat("%d step%s done, %d asked for", done, done == 1 ? " is" : "s are", course.steps);
+    Say(absl::StrCat(what, ": nothing is left to do; more --steps or --epochs go on"));
     return absl::OkStatus();
   }
   // What was saved may have reached the target; and a signal may have stopped its test.

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "data/image_set.h"
@@ -17,11 +18,13 @@ namespace colonnade::data {
 enum class SplitOf { kTrain, kTest };
 
 // The shape of synthetic data, how many classes labels may have (0: as the data has them), and how many pixels of value 0
-// are added on each side of each image: PipelineOptions::border of as many keeps them out of mean and deviation.
+// are added on each side of each image: PipelineOptions::border of as many keeps them out of mean and deviation. Folders
+// that are test images alone are numbered by `class_names`, where all are among those.
 struct DatasetOptions {
   program::Shape synthetic_shape = {3, 32, 32};
   int64_t synthetic_classes = 10;
   int64_t classes = 0;
+  std::vector<std::string> class_names{};
   int64_t pad = 0;
   bool skip_damaged = false;  // of record files (record_io.h): what is damaged is left out and counted
 };

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -64,6 +66,18 @@ absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, Split
                                  is_one_set ? AdviceOnFolderAbove(path) : ""));
 }
 
+// `classes` must outlive the result.
+absl::flat_hash_map<absl::string_view, int32_t> LabelsOf(const std::vector<std::string>& classes) {
+  absl::flat_hash_map<absl::string_view, int32_t> labels;
+  for (size_t label = 0; label < classes.size(); ++label) labels.emplace(classes[label], static_cast<int32_t>(label));
+  return labels;
+}
+
+bool HaveAll(const std::vector<std::string>& classes, const std::vector<std::string>& wanted) {
+  const absl::flat_hash_map<absl::string_view, int32_t> labels = LabelsOf(classes);
+  return absl::c_all_of(wanted, [&](const std::string& name) { return labels.contains(name); });
+}
+
 class ImageFolder final : public SampleSet {
  public:
   ImageFolder(std::string name, std::string root, ImageListing listing)
@@ -71,13 +85,14 @@ class ImageFolder final : public SampleSet {
 
   // Takes the classes of the training set for those of the listing.
   absl::Status Number(std::vector<std::string> classes, int64_t asked) {
+    const absl::flat_hash_map<absl::string_view, int32_t> labels = LabelsOf(classes);
     for (const std::string& name : listing_.classes) {
-      const auto at = std::lower_bound(classes.begin(), classes.end(), name);
-      if (at == classes.end() || *at != name) {
+      const auto label = labels.find(name);
+      if (label == labels.end()) {
         return absl::InvalidArgumentError(
             absl::StrFormat("%s: expected classes of the training set, found class \"%s\"", root_, name));
       }
-      labels_.push_back(static_cast<int32_t>(at - classes.begin()));
+      labels_.push_back(label->second);
     }
     NoteMissing(classes);
     absl::StatusOr<std::vector<std::string>> names = NameClasses(std::move(classes), {}, asked);
@@ -109,8 +124,8 @@ class ImageFolder final : public SampleSet {
  private:
   void NoteMissing(const std::vector<std::string>& classes) {
     std::vector<std::string> missing;
-    std::set_difference(classes.begin(), classes.end(), listing_.classes.begin(), listing_.classes.end(),
-                        std::back_inserter(missing));
+    absl::c_copy_if(classes, std::back_inserter(missing),
+                    [&](const std::string& name) { return !absl::c_binary_search(listing_.classes, name); });
     if (missing.empty()) return;
     const size_t count = missing.size();
     missing.resize(std::min(count, kMostNamesTold));
@@ -142,13 +157,16 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& pa
   if (root.empty()) return NoSplitIn(path, found, split);
   ASSIGN_OR_RETURN(ImageListing listing, ListImagesOnce(root, UserCacheFolder()));
   std::vector<std::string> classes = listing.classes;
-  if (!train && !found.train.empty()) {
+  const bool are_known = found.train.empty() && HaveAll(options.class_names, listing.classes);
+  if (are_known) {
+    classes = options.class_names;
+  } else if (!train && !found.train.empty()) {
     ASSIGN_OR_RETURN(classes, ListClasses(found.train));
   }
   auto set = std::make_unique<ImageFolder>(absl::StrCat(path, train ? ": train" : ": test"), root, std::move(listing));
   RETURN_IF_ERROR(set->Number(std::move(classes), options.classes));
   set->NoteLeftOut();
-  if (found.train.empty())
+  if (found.train.empty() && !are_known)
     set->Note(absl::StrFormat("%s: its own folders are the classes: there is no %s/train", root, path));
   return set;
 }

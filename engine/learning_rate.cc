@@ -77,6 +77,12 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
   return std::nullopt;
 }
 
+std::vector<std::string> LearningRateShapes() {
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : kShapes) names.emplace_back(name);
+  return names;
+}
+
 absl::Status CheckPolicy(const LearningRatePolicy& policy) {
   if (policy.function) return absl::OkStatus();
   if (policy.warm_up < 0) {

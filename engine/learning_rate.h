@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,9 @@ inline constexpr char kLearningRatePolicies[] =
 // Reads one of kLearningRatePolicies, as --lr-policy, network files and models::ModelInfo::lr_policy spell them: shape,
 // factor and what the shape needs beside the length of the run. Nothing where `text` is none of them.
 std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text);
+
+// Returns the shapes by name: "constant", "step", …
+std::vector<std::string> LearningRateShapes();
 
 // Returns FailedPrecondition where the policy gives no rate to some step: kStep with `every` below 1; kMultiStep with
 // milestones that are not ascending; kPolynomial, kCosine and kOneCycle without a length, or a warm-up as long as that; a

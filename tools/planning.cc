@@ -37,15 +37,9 @@ int64_t Fullest(const engine::Simulation& simulation) {
   return most;
 }
 
-// Sorts them as SearchPlans does. A named plan goes first where it is slower than the first by no more than the simulator
-// errs.
+// Sorts them. A named plan goes first where it is slower than the first by no more than the simulator errs.
 void SortCandidates(std::vector<partition::Candidate>& found) {
-  const auto is_before = [](const partition::Candidate& a, const partition::Candidate& b) {
-    if (a.fits != b.fits) return a.fits;
-    if (!a.fits) return a.judgement.peak_memory_bytes < b.judgement.peak_memory_bytes;
-    return a.judgement.step_sec < b.judgement.step_sec;
-  };
-  std::stable_sort(found.begin(), found.end(), is_before);
+  std::stable_sort(found.begin(), found.end(), partition::IsBefore);
   if (!found.front().fits) return;
   const auto named = std::find_if(found.begin(), found.end(),
                                   [](const partition::Candidate& c) { return c.plan.name != partition::kAutoPlan; });
@@ -159,12 +153,16 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
       .progress = search.progress};
   ASSIGN_OR_RETURN(std::vector<partition::Candidate> found, partition::SearchPlans(graph, options));
   SortCandidates(found);
-  const bool is_exact = machine.cores.value == 0 && lower.micro_batches <= partition::kMostMicroBatchesJudged;
-  while (!is_exact && found.front().fits) {
+  // Whether it fits is not what the search judged where that leaves something out.
+  const bool judges_all = machine.cores.value == 0 && lower.micro_batches <= partition::kMostMicroBatchesJudged;
+  while (!judges_all && options.memory_bytes > 0 && found.front().fits) {
+    if (options.is_stopped()) return absl::CancelledError("the search for a plan was stopped");
+    if (search.progress) search.progress(static_cast<int>(found.size()), 1);
     partition::Candidate& first = found.front();
-    ASSIGN_OR_RETURN(first.judgement.peak_memory_bytes, PeakMemoryOf(machine, simulator, graph, first.plan, lower));
-    first.fits = options.memory_bytes == 0 || first.judgement.peak_memory_bytes <= options.memory_bytes;
-    if (first.fits) break;
+    ASSIGN_OR_RETURN(const int64_t peak, PeakMemoryOf(machine, simulator, graph, first.plan, lower));
+    if (peak <= options.memory_bytes) break;
+    first.fits = false;
+    first.judgement.peak_memory_bytes = peak;
     SortCandidates(found);
   }
   return found;

@@ -30,7 +30,9 @@ struct SearchOptions {
 };
 
 // Runs the planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the
-// planner's is faster by more than the simulator's error. FailedPrecondition where the machine has fewer devices.
+// planner's is faster by more than the simulator's error. It fits by all that it takes. The memory of candidates is what the
+// search judged, without what layouts and workspaces add on the CPU, and of many micro-batches about what it is; of those
+// that do not fit by all that they take, it is that. FailedPrecondition where the machine has fewer devices.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,

@@ -11,7 +11,6 @@
 #include "base/json_text.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
-#include "data/class_names.h"
 #include "engine/json_fields.h"
 #include "nlohmann/json.hpp"
 
@@ -21,8 +20,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kKey[] = "colonnade_trained_on";
-constexpr int kDeepestStated = 2;
-constexpr int64_t kMostExtent = 4096;  // that a flag takes, too
+constexpr int kDeepestStated = 16;  // later versions may state more
+// As much as --classes and a network file take.
+constexpr size_t kMostClassesStated = 1'000'000;
+constexpr int64_t kMostExtent = 1'000'000'000;
 constexpr engine::Bounds kMeans{.least = -data::kLargestMean, .most = data::kLargestMean},
     kDeviations{.least = data::kLeastDeviation, .most = data::kLargestDeviation};
 
@@ -64,8 +65,8 @@ void ReadImage(engine::JsonFields& fields, program::Shape& image) {
 
 absl::Status CheckCounts(const TrainedOn& trained_on) {
   const size_t names = trained_on.class_names.size();
-  if (names == 0 || names > data::kMostClasses) {
-    return absl::InvalidArgumentError(absl::StrFormat("class_names: expected 1 to %d, found %d", data::kMostClasses, names));
+  if (names == 0 || names > kMostClassesStated) {
+    return absl::InvalidArgumentError(absl::StrFormat("class_names: expected 1 to %d, found %d", kMostClassesStated, names));
   }
   if (trained_on.image.size() != 3) {
     return absl::InvalidArgumentError(
@@ -87,7 +88,7 @@ absl::StatusOr<TrainedOn> FromJson(const std::string& text) {
   ReadNames(fields, trained_on.class_names);
   ReadNumbers(fields, "mean", kMeans, trained_on.moments.mean);
   ReadNumbers(fields, "std", kDeviations, trained_on.moments.std);
-  RETURN_IF_ERROR(status);  // later versions may state more
+  RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(CheckCounts(trained_on));
   return trained_on;
 }

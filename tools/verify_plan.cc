@@ -333,7 +333,7 @@ class Comparison {
   // change by AdamW what that makes of gradients that have few digits in common.
   double GrantedBesides(const DistanceOfTensor& of, const Taken& many, const Taken& exact, double learning_rate,
                         const std::map<std::string, double>& granted) const {
-    if (of.compared == Compared::kAverage) return granted.at(of.name);
+    if (of.compared == Compared::kAverage) return (1 - options_.lower.update.average_decay) * granted.at(of.name);
     const auto by_many = many.to.gradients.find(of.name), by_one = exact.to.gradients.find(of.name);
     const bool have_gradients = by_many != many.to.gradients.end() && by_one != exact.to.gradients.end();
     if (of.compared != Compared::kChange || !IsAdamW() || !have_gradients) return 0;
@@ -377,7 +377,8 @@ class Comparison {
       granted[name] = bound * std::max(Norm(change), least);
     }
     const double bound = options_.reference ? kReferenceBound : 1e-4;
-    JudgeAverages(many, one, bound, [&](const std::string& name) { return granted[name] / bound; });
+    const double of_average = 1 - options_.lower.update.average_decay;  // a ← decay·a + (1 − decay)·w
+    JudgeAverages(many, one, bound, [&](const std::string& name) { return of_average * granted[name] / bound; });
     return absl::OkStatus();
   }
 

@@ -84,7 +84,8 @@ int64_t HostBytesOfVerify(const program::Program& program);
 // by which its two gradients do, of both changes together: where a gradient is roundings alone, each device moves by the
 // whole rate.
 //
-// An average of parameters may differ by 1e-4, or by what its parameter may. A loss below 0.1 is compared as if it were 0.1.
+// An average of parameters, decay·a + (1 − decay)·w, may differ by 1e-4, or by 1 − decay of what its parameter may. A loss
+// below 0.1 is compared as if it were 0.1.
 //
 // What is zero but for roundings is as inexact as what it is summed of. With reference kernels a gradient whose norm is
 // below 2.3e-3 (1024·2⁻⁵² / 1e-10) of that of all gradients together, or of 1, is compared as if it had that norm; and so is

@@ -544,6 +544,12 @@ void AddTrainedWeightsFlag(CLI::App& app, WeightsFlags& flags) {
     app.get_option(flag)->description(
         "per channel, of values scaled to 0..1 (default: what the weights were trained with, or the training set's)");
   }
+  const std::pair<const char*, const char*> of_network[] = {
+      {"--input-size",
+       "rows and columns of an image (default: the data's, what the weights were trained on, or the model's)"},
+      {"--channels", "channels of an image (default: the data's, what the weights were trained on, or the model's)"},
+      {"--classes", "number of classes (default: what the weights were trained on, or the model's)"}};
+  for (const auto& [flag, description] : of_network) app.get_option(flag)->description(description);
 }
 
 void AddReportFlag(CLI::App& app, std::string& file) {

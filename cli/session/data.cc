@@ -74,13 +74,15 @@ absl::string_view FileName(absl::string_view path) {
 
 }  // namespace
 
-absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split, const data::SampleSet* train_set) {
+absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split, const data::SampleSet* train_set,
+                                    const std::vector<std::string>& class_names) {
   ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags.network));
   absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
       data::OpenSamples(flags.data.source, split,
                         {.synthetic_shape = wanted.image,
                          .synthetic_classes = wanted.classes,
                          .classes = train_set != nullptr ? train_set->classes() : wanted.classes,
+                         .class_names = class_names,
                          .pad = flags.data.pad,
                          .skip_damaged = flags.data.bad_sample == "skip"});
   if (!set.ok()) return WithAdviceOnClasses(flags.network, wanted.classes, set.status());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,9 +20,11 @@ namespace colonnade::cli {
 
 using Samples = std::shared_ptr<const data::SampleSet>;
 
-// Opens the set that --data names. A test set has the classes of `train_set`, where that is given.
+// Opens the set that --data names. A test set has the classes of `train_set`, where that is given; else folders of one are
+// numbered by `class_names`, as DatasetOptions says.
 absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split,
-                                    const data::SampleSet* train_set = nullptr);
+                                    const data::SampleSet* train_set = nullptr,
+                                    const std::vector<std::string>& class_names = {});
 
 // The --data that is random images, and the note that accuracies on them mean nothing.
 inline constexpr char kSyntheticData[] = "synthetic";

@@ -1,12 +1,15 @@
 #include "cli/session/learning_rate.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "cli/session/optimizer.h"
 
@@ -19,8 +22,12 @@ absl::StatusOr<LearningRatePolicy> LearningRateOf(const SessionFlags& flags, con
   const std::string& text = flags.optimizer.lr_policy.empty() ? session.model.lr_policy : flags.optimizer.lr_policy;
   std::optional<LearningRatePolicy> policy = engine::ParseLearningRatePolicy(text);
   if (!policy.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--lr-policy: expected %s, found \"%s\"", engine::kLearningRatePolicies, text));
+    const std::string shape = text.substr(0, text.find(':'));
+    const std::vector<std::string> shapes = engine::LearningRateShapes();
+    const bool is_known = std::find(shapes.begin(), shapes.end(), shape) != shapes.end();  // its numbers are wrong
+    return absl::FailedPreconditionError(absl::StrFormat("--lr-policy: expected %s, found \"%s\"%s",
+                                                         engine::kLearningRatePolicies, text,
+                                                         is_known ? "" : base::DidYouMean("; ", shape, shapes)));
   }
   policy->base = flags.optimizer.lr >= 0 ? flags.optimizer.lr : DefaultLearningRate(flags.optimizer, session);
   if (flags.optimizer.base_batch > 0)

@@ -104,9 +104,9 @@ absl::Status NoteMicroBatches(const SessionFlags& flags, const absl::Status& sta
   if (!absl::StrContains(status.message(), "global batch")) return status;
   return absl::Status(
       status.code(),
-      absl::StrFormat("%s; these are micro-batches, into which --accumulate cuts the batch of %d: a --batch is "
+      absl::StrFormat("%s; these numbers are of micro-batches: --accumulate cuts the batch of %d into %d, so a --batch is "
                       "%d times as large",
-                      status.message(), flags.plan.batch, flags.optimizer.accumulate));
+                      status.message(), flags.plan.batch, flags.optimizer.accumulate, flags.optimizer.accumulate));
 }
 
 absl::StatusOr<ChosenPlan> AutomaticPlan(const SessionFlags& flags, const Session& session, program::Mode mode,

@@ -18,6 +18,7 @@
 #include "engine/checkpoint.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/state.h"
+#include "tools/network_file.h"
 
 namespace colonnade::cli {
 namespace {
@@ -66,13 +67,30 @@ absl::StatusOr<data::Moments> MomentsOf(const SessionFlags& flags, Session& sess
                       flags.weights.init, channels, channels == 1 ? "" : "s", trained_on->image[0]));
 }
 
-void NoteOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples) {
+std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& trained_on) {
+  return trained_on.has_value() ? trained_on->class_names : std::vector<std::string>();
+}
+
+void TakeClasses(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
+  if (!trained_on.has_value() || tools::IsNetworkFile(flags.model) || flags.classes > 0) return;
+  flags.classes = static_cast<int64_t>(trained_on->class_names.size());
+}
+
+void TakeImageSize(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples) {
+  const bool is_given = samples != nullptr && samples->image_shape().has_value();
+  if (!trained_on.has_value() || tools::IsNetworkFile(flags.model) || is_given) return;
+  const program::Shape& image = trained_on->image;
+  if (flags.input_channels == 0) flags.input_channels = image[0];
+  if (flags.input_size == 0 && image[1] == image[2]) flags.input_size = image[1];
+}
+
+void WarnOfOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples) {
   if (!trained_on.has_value()) return;
   const std::vector<std::string>&of_weights = trained_on->class_names, &of_samples = samples.class_names();
   const std::optional<size_t> label = tools::FirstOtherClass(of_weights, of_samples);
   if (!label.has_value()) return;
-  Say(absl::StrFormat("note: class %d was \"%s\" when these weights were trained, in %s it is \"%s\"", *label,
-                      of_weights[*label], samples.name(), of_samples[*label]));
+  Warn(absl::StrFormat("class %d was \"%s\" when these weights were trained, in %s it is \"%s\"", *label, of_weights[*label],
+                       samples.name(), of_samples[*label]));
 }
 
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -32,8 +33,13 @@ bool NeedsTrainingSet(const SessionFlags& flags, const std::optional<tools::Trai
 // other channels than the network's images have.
 absl::StatusOr<data::Moments> MomentsOf(const SessionFlags& flags, Session& session, const Samples& train,
                                         const std::optional<tools::TrainedOn>& trained_on);
-// Says so where a class of `samples` has another name than in the training of the weights.
-void NoteOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples);
+std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& trained_on);  // none where it is absent
+// Take what the weights state, where flags leave it open and --model is of the zoo: the number of classes; channels and size
+// of the images, unless those of `samples`, which may be null, have one shape.
+void TakeClasses(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on);
+void TakeImageSize(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples);
+// Warns where a class of `samples` has another name than in the training of the weights.
+void WarnOfOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples);
 
 // Writes the weights of --init to all layers but the new ones; an error names that file and says what may help.
 absl::Status TakeWeights(const SessionFlags& flags, absl::Span<const engine::TensorView> weights,

@@ -15,6 +15,7 @@
 #include "program/formulas/bfloat16.h"
 #include "program/formulas/rounding.h"
 #include "program/formulas/window.h"
+#include "program/op_traits.h"
 
 namespace colonnade::cpu {
 
@@ -176,7 +177,8 @@ PreparedKernel Prepare(const program::MaxPoolForward& op, const TaskContext& out
     if (PoolsByRows(op.window, context.view(0), context.view(1))) return PrepareByRows(op, context);
     if (PoolsByBlocks(op.window, context.view(0), context.view(1))) return PrepareByBlocks(op, context);
     if (IsBf16(context.view(0))) return NoBf16Pooling();
-    return PrepareForward(op.window, algorithm::pooling_max, context.operands.size() == 3, context);
+    return PrepareForward(op.window, algorithm::pooling_max, program::HasOptionalOperands(op, context.operands.size()),
+                          context);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
 #include "program/formulas/rounding.h"
+#include "program/op_traits.h"
 
 namespace colonnade::cpu {
 
@@ -32,10 +33,11 @@ bool PoolsByBlocks(const Window& window, const View& x, const View& y) {
 
 PreparedKernel PrepareByBlocks(const program::MaxPoolForward& op, const TaskContext& context) {
   const BlockPooling pooling = PoolingOf(op.window, context.view(0), context.view(1));
-  return MakeKernel([pooling, context](const RunArguments& run) {
+  const bool notes = program::HasOptionalOperands(op, context.operands.size());
+  return MakeKernel([pooling, notes, context](const RunArguments& run) {
     const auto* x = DataOf<const uint16_t>(run, context, 0);
     auto* y = DataOf<uint16_t>(run, context, 1);
-    auto* argmax = context.operands.size() == 3 ? DataOf<uint8_t>(run, context, 2) : nullptr;
+    auto* argmax = notes ? DataOf<uint8_t>(run, context, 2) : nullptr;
     ParallelFor(context.threads, PlanesOf(context.view(0)), [&](int64_t begin, int64_t end) {
       const int64_t out = begin * pooling.y_plane();
       FindBlockLoops()->take_maxima(pooling, end - begin, x + begin * pooling.x_plane(), y + out,

@@ -8,6 +8,7 @@
 #include "cpu/ops/row_loops.h"
 #include "cpu/threads/parallel.h"
 #include "program/formulas/rounding.h"
+#include "program/op_traits.h"
 
 namespace colonnade::cpu {
 
@@ -137,19 +138,21 @@ bool PoolsByRows(const Window& window, const View& x, const View& y) {
 
 PreparedKernel PrepareByRows(const program::MaxPoolForward& op, const TaskContext& context) {
   const View& x_view = context.view(0);
-  return MakeKernel([pooling = Pooling(op.window, x_view.shape, context.view(1).shape), context](const RunArguments& run) {
-    const Shape& shape = context.view(0).shape;
-    const float* x = DataOf<const float>(run, context, 0);
-    float* y = DataOf<float>(run, context, 1);
-    uint8_t* argmax = context.operands.size() == 3 ? DataOf<uint8_t>(run, context, 2) : nullptr;
-    ParallelFor(context.threads, shape[0] * shape[1], [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t out = i * pooling.y_plane();
-        pooling.Forward(x, i, y + out, argmax == nullptr ? nullptr : argmax + out);
-      }
-    });
-    return absl::OkStatus();
-  });
+  const bool notes = program::HasOptionalOperands(op, context.operands.size());
+  return MakeKernel(
+      [pooling = Pooling(op.window, x_view.shape, context.view(1).shape), notes, context](const RunArguments& run) {
+        const Shape& shape = context.view(0).shape;
+        const float* x = DataOf<const float>(run, context, 0);
+        float* y = DataOf<float>(run, context, 1);
+        uint8_t* argmax = notes ? DataOf<uint8_t>(run, context, 2) : nullptr;
+        ParallelFor(context.threads, shape[0] * shape[1], [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t out = i * pooling.y_plane();
+            pooling.Forward(x, i, y + out, argmax == nullptr ? nullptr : argmax + out);
+          }
+        });
+        return absl::OkStatus();
+      });
 }
 
 PreparedKernel PrepareByRows(const program::MaxPoolBackward& op, const TaskContext& context) {

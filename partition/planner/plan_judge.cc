@@ -46,6 +46,8 @@ absl::Status CheckNotStopped(const PlannerOptions& options) {
   return absl::CancelledError("the search for a plan was stopped");
 }
 
+bool IsBefore(const Candidate& a, const Candidate& b) { return FitsBetterOrTakesLess(a, b, 1); }
+
 bool FitsBetterOrIsFaster(const Candidate& a, const Candidate& b) { return FitsBetterOrTakesLess(a, b, kFaster); }
 
 absl::StatusOr<Candidate> PlanJudge::Judge(const Plan& plan) { return JudgeOnce(plan, /*spends=*/true); }
@@ -59,8 +61,7 @@ bool PlanJudge::IsSpent(double part) const {
 
 std::vector<Candidate> PlanJudge::Sorted() const {
   std::vector<Candidate> sorted = candidates_;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Candidate& a, const Candidate& b) { return FitsBetterOrTakesLess(a, b, 1); });
+  std::stable_sort(sorted.begin(), sorted.end(), IsBefore);
   return sorted;
 }
 

@@ -70,6 +70,10 @@ TEST_F(Checkpointed, OneCommandLineBeginsAndGoesOn) {
   const Result done = Train(absl::StrCat(flags, 5));
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.err, HasSubstr("5 steps are done, 5 asked for: nothing is left to do"));
+  const Result fewer = Train(absl::StrCat("--batch=1437 --steps=3 --checkpoint=", In("whole"))),
+               epochs = Train(absl::StrCat("--batch=1437 --epochs=2 --resume --checkpoint=", In("whole")));
+  EXPECT_EQ(fewer.code, 0) << fewer.err;
+  EXPECT_THAT(epochs.err, HasSubstr("3 epochs are done, 2 asked for: nothing is left to do"));
   EXPECT_THAT(done.out, HasSubstr("test: top-1"));
   EXPECT_THAT(Steps(), ElementsAre(3, 5));
 }

@@ -201,9 +201,10 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   ExpectError("train --model=lenet --label-smoothing", 2, {"--label-smoothing: expected a value behind it, found none"});
   ExpectError("train --model=two_column --data=digits --mean=0.5,0.5", 2, {"--mean: expected one number"});
   ExpectError("models lenet --zero-init-residual=on", 2, {"--zero-init-residual: expected a network", "lenet"});
-  ExpectError("train --model=two_column --data=digits --batch=64 --accumulate=64 --devices=2", 2,
-              {"a global batch of 1",
-               "these are micro-batches, into which --accumulate cuts the batch of 64: a --batch is 64 times as large"});
+  ExpectError(
+      "train --model=two_column --data=digits --batch=64 --accumulate=64 --devices=2", 2,
+      {"a global batch of 1",
+       "these numbers are of micro-batches: --accumulate cuts the batch of 64 into 64, so a --batch is 64 times as large"});
   EXPECT_THAT(Run("train --model=two_column --data=digits --plan=dta --accumulate=2").err, Not(HasSubstr("micro-batches")));
   ExpectError("plan --model=alexnet --devices=4 --batch=64 --plan=auto --columns=2 --machine=dgx1-v100", 2,
               {"--columns: expected none beside --plan=auto"});

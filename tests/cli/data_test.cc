@@ -16,6 +16,7 @@ namespace colonnade::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -177,10 +178,25 @@ TEST_F(Data, ClassesWithOtherNamesThanInTrainingAreNoted) {
   for (const std::string& command : {absl::StrCat("eval", net), absl::StrCat("predict ", image, net)}) {
     const Result other = Run(absl::StrCat(command, " --data=", fish));
     EXPECT_EQ(other.code, 0) << other.err;
-    EXPECT_THAT(other.err, HasSubstr(absl::StrCat("note: class 1 was \"dog\" when these weights were trained, in ", fish,
+    EXPECT_THAT(other.err, HasSubstr(absl::StrCat("warning: class 1 was \"dog\" when these weights were trained, in ", fish,
                                                   ": test it is \"eel\"\n")));
-    EXPECT_THAT(Run(absl::StrCat(command, " --data=", pets)).err, Not(HasSubstr("note: class ")));
+    EXPECT_THAT(Run(absl::StrCat(command, " --data=", pets)).err, Not(HasSubstr("warning: class ")));
   }
+}
+
+// Of three classes a test set alone has two: the second is the third of the weights.
+TEST_F(Data, ATestSetAloneHasTheClassesThatTheWeightsState) {
+  const std::string all = Folder("all", {"train", "val"}, {"cat", "dog", "eel"}),
+                    two = Folder("two", {"val"}, {"cat", "eel"});
+  ASSERT_EQ(Run(Train(all, absl::StrCat("--classes=3 --save=", In("w")))).code, 0);
+  const std::string eval = absl::StrCat("eval --model=resnet20 --width=0.25 --batch=8 --init=", In("w"), " --data=");
+  const Result alone = Run(absl::StrCat(eval, two));
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.err, Not(HasSubstr("warning: ")));
+  EXPECT_THAT(alone.err, HasSubstr("no images of 1 of 3 classes: dog"));
+  const Result whole = Run(absl::StrCat(eval, all));
+  EXPECT_THAT(whole.err, Not(AnyOf(HasSubstr("warning: "), HasSubstr("note: "))));
+  EXPECT_THAT(whole.err, HasSubstr("[3,16,16]")) << "the size of images that the weights state";
 }
 
 TEST_F(Data, WhereOneSplitIsNamedTheFolderAboveIsAdvised) {

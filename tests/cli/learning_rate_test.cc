@@ -12,6 +12,7 @@
 namespace colonnade::cli {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -128,6 +129,8 @@ TEST_F(LearningRateFlags, WhatCannotBeMeantIsRefused) {
     if (*bad == '\0') continue;
     ExpectError(Train(absl::StrCat("--lr-policy=", bad)), 2, {"--lr-policy: expected constant, step:N,F", bad});
   }
+  ExpectError(Train("--lr-policy=cosin"), 2, {"found \"cosin\"; did you mean \"cosine\"?"});
+  EXPECT_THAT(Run(Train("--lr-policy=step:5")).err, EndsWith("found \"step:5\"\n")) << "of which only the numbers are wrong";
   ExpectError(Train("--lr-policy=onecycle --warm-up=2"), 2, {"--warm-up", "onecycle"});
   ExpectError(Train("--lr-policy=cosine --warm-up=8"), 2, {"--warm-up: expected fewer steps than the run's 8, found 8"});
   EXPECT_EQ(Run(Train("--lr-policy=cosine --warm-up=7")).code, 0);

@@ -235,6 +235,21 @@ TEST_F(ImageFolders, AFolderWithTestImagesAloneHasTheirClasses) {
   EXPECT_THAT(test->notes(), ElementsAre(HasSubstr("its own folders are the classes")));
 }
 
+TEST_F(ImageFolders, TestImagesAloneAreNumberedAsInTrainingWhereAllClassesAreKnown) {
+  for (const char* image : {"val/eel/1.jpg", "val/cat/1.jpg"}) Put(image, "x");
+  const Samples known = Opened(path_, SplitOf::kTest, {.class_names = {"eel", "dog", "cat", "3"}});
+  EXPECT_THAT(known->class_names(), ElementsAre("eel", "dog", "cat", "3"));
+  EXPECT_EQ(known->label(0), 2) << known->sample_name(0);
+  EXPECT_EQ(known->label(1), 0) << known->sample_name(1);
+  EXPECT_THAT(known->notes(), ElementsAre(HasSubstr("no images of 2 of 4 classes: dog, 3")));
+  const Samples others = Opened(path_, SplitOf::kTest, {.class_names = {"cat", "dog"}});
+  EXPECT_THAT(others->class_names(), ElementsAre("cat", "eel"));
+  Put("train/eel/1.jpg", "x");
+  Put("train/cat/1.jpg", "x");
+  EXPECT_THAT(Opened(path_, SplitOf::kTest, {.class_names = {"eel", "cat"}})->class_names(), ElementsAre("cat", "eel"))
+      << "those of the training set beside it";
+}
+
 TEST_F(ImageFolders, AreNotPaddedHere) {
   PutCatsAndDogs();
   EXPECT_EQ(Error(path_, SplitOf::kTrain, {.pad = 2}).code(), absl::StatusCode::kFailedPrecondition);

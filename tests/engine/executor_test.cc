@@ -204,7 +204,7 @@ TEST_F(ExecutorTest, ScalarsReachEveryDevice) {
 }
 
 // What changes a parameter is launched after the look at it; all is launched, whatever the looks say.
-TEST(ExecutorAround, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
+TEST(ExecutorWhileReading, LooksAtEachParameterBeforeItsFirstWriteIsLaunched) {
   program::Builder b("update", program::Mode::kTrain, 1, DType::kF32, {{"data", 1}});
   const program::Shape shape = {4};
   std::vector<BufferId> values;

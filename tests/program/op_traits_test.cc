@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "program/verify/rules.h"
 #include "tests/program/sample_programs.h"
@@ -145,6 +147,40 @@ TEST(CheckOperands, RefusesAnyOperandOfAnotherType) {
           << Name(task) << " takes " << trait.name << " of any type";
     }
   }
+}
+
+// Each extent of each operand in turn, and its rank; where an op takes others, that is said here.
+TEST(CheckOperands, RefusesAnyOperandOfAnotherShape) {
+  std::set<std::string> taken;
+  const Program good = EveryOp();
+  for (const Task& task : good.tasks) {
+    ASSERT_TRUE(CheckOperands(good, task).ok()) << CheckOperands(good, task);
+    for (size_t use = 0; use < task.uses.size(); ++use) {
+      for (size_t dim = 0; dim <= task.uses[use].region.size.size(); ++dim) {
+        Task spoilt = task;
+        Region& region = spoilt.uses[use].region;
+        const bool has_dim = dim < region.size.size();
+        if (has_dim) ++region.size[dim];
+        if (!has_dim) region.size.push_back(1), region.offset.push_back(0);
+        if (!CheckOperands(good, spoilt).ok()) continue;
+        taken.insert(absl::StrCat(Name(task), " ", use, " ", has_dim ? absl::StrCat(dim) : "rank"));
+      }
+    }
+  }
+  const char* const any_of[] = {
+      // One row or column more than the windows of these poolings reach.
+      "avg_pool_backward 1 2, avg_pool_backward 1 3, avg_pool_forward 0 2, avg_pool_forward 0 3",
+      // What is summed over samples and positions.
+      "batch_norm_sums 0 2, batch_norm_sums 0 3, batch_norm_sums 0 rank",
+      "bias_backward 0 0, bias_backward 0 2, bias_backward 0 3, bias_backward 0 rank",
+      "check_finite 0 0, check_finite 0 1, check_finite 0 rank",
+      "copy 0 rank, copy 1 rank",                             // of as many elements
+      "count_labels 0 0, count_labels 1 0",                   // of any part of the batch
+      "load 0 0, load 0 1, load 0 2, load 0 3, load 0 rank",  // the Program's inputs say what they are
+      "max_pool_backward 2 2, max_pool_backward 2 3, max_pool_forward 0 2, max_pool_forward 0 3",
+      "squared_norms 0 0, squared_norms 0 1, squared_norms 0 rank",  // of a gradient alone
+      "store 0 0, store 0 1, store 0 rank"};                         // the outputs
+  EXPECT_EQ(absl::StrJoin(taken, ", "), absl::StrJoin(any_of, ", "));
 }
 
 TEST(CheckTensorTypes, NamesOperandAndTypes) {

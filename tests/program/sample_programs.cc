@@ -328,6 +328,10 @@ Program EveryOp() {
                  {d.b.Read(scalars), d.b.Read(gate), d.b.Read(trust), d.b.Read(dw), d.b.Accumulate(v),
                   d.b.Accumulate(second), d.b.Accumulate(w)},
                  {}, {"fc", Pass::kUpdate});
+  const BufferId mean = d.State(DType::kF32, {4}), var = d.State(DType::kF32, {4}), totals = d.New(DType::kF64, {1, 2, 4});
+  d.b.AddCompute(0, kCompute, BatchNormRecall{}, {d.b.Read(mean), d.b.Read(var), d.b.Write(totals)}, {}, {"batch norm"});
+  d.b.AddCompute(0, kCompute, BatchNormTrack{72, 0.1},
+                 {d.b.Read(totals), d.b.Accumulate(mean), d.b.Accumulate(var), d.b.Read(gate)}, {}, {"batch norm"});
   const BufferId average = d.State(DType::kF32, {10, 144});
   d.b.AddCompute(0, kCompute, AverageUpdate{0.999}, {d.b.Read(gate), d.b.Read(w), d.b.Accumulate(average)}, {},
                  {"fc", Pass::kUpdate});

@@ -59,6 +59,18 @@ const Breakage kOperands[] = {
     {"load_input", "structure", "input 3", [](Program& p) { OpOf<Load>(Find(p, "load")).input = 3; }},
     {"exchange_nothing", "structure", "neither",
      [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")) = {.message = 0, .peer = 1}; }},
+    {"exchange_peer", "structure", "names the peer 2", [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")).peer = 2; }},
+    {"exchange_no_peer", "structure", "names the peer -1",
+     [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")).peer = -1; }},
+    {"exchange_access", "structure", "has the operands (accumulate",
+     [](Program& p) { Find(p, "exchange").uses[0].access = Access::kAccumulate; }},
+    {"gathered_access", "structure", "has the operands (read, accumulate); expected (read, write)",
+     [](Program& p) { Find(p, "all_gather").uses[1].access = Access::kAccumulate; }, EveryCollective},
+    {"group_behind_the_last", "structure", "names group 1 of 1",
+     [](Program& p) { WhatOf<Collective>(Find(p, "all_reduce")).group = 1; }},
+    {"store_output", "structure", "names output 2", [](Program& p) { OpOf<Store>(Find(p, "store")).output = 2; }, EveryOp},
+    {"store_no_output", "structure", "names output -1", [](Program& p) { OpOf<Store>(Find(p, "store")).output = -1; },
+     EveryOp},
     {"group_index", "structure", "group 4", [](Program& p) { WhatOf<Collective>(Find(p, "all_reduce")).group = 4; }},
     {"root", "structure", "root 2", [](Program& p) { WhatOf<Collective>(Find(p, "broadcast")).root = 2; }, EveryCollective},
     {"dropout_box", "structure", "global tensor", [](Program& p) { OpOf<Dropout>(Find(p, "dropout")).offset[0] = 3; },
@@ -142,6 +154,7 @@ const Breakage kBatchNorms[] = {
     Reshaped("track_mean", kTrack, 1, {2, 2}, "operand 1 of shape [2,2]; expected rank 1"),
     Reshaped("track_sums", kTrack, 0, {2, 2, 4}, "operand 0 of shape [2,2,4]; expected [1,2,4]"),
     Reshaped("track_var", kTrack, 2, {3}, "operand 2 of shape [3]; expected [4]"),
+    ReshapedLast("track_gate", kTrack, 3, {3}, "operand 3 of shape [3]; expected [2]"),
     Reshaped("recall_mean", kRecall, 0, {2, 2}, "operand 0 of shape [2,2]; expected rank 1"),
     Reshaped("recall_var", kRecall, 1, {3}, "operand 0 of shape [4], but operand 1 of [3]"),
     Reshaped("recall_sums", kRecall, 2, {2, 2, 4}, "operand 2 of shape [2,2,4]; expected [1,2,4]"),
@@ -274,6 +287,16 @@ const Breakage kNormalise[] = {
        Find(p, "normalise").uses[0].region.size = {2, 6, 5, 4};
      },
      EveryOp},
+    {"normalise_rank", "structure", "makes [2,4,36] of [2,6,6,4]; expected [n,C,…] of [n,…,C]",
+     [](Program& p) {
+       Reshape(p, Find(p, "normalise"), 1, {2, 4, 36});
+     },
+     EveryOp},
+    {"normalise_without_channels", "structure", "makes [2] of [2]; expected [n,C,…] of [n,…,C]",
+     [](Program& p) {
+       for (int use : {0, 1}) Reshape(p, Find(p, "normalise"), use, {2});
+     },
+     EveryOp},
     {"normalise_two_scales", "structure", "2 numbers for 4 channels",
      [](Program& p) {
        OpOf<Normalise>(Find(p, "normalise")).scale = {1, 2};
@@ -291,6 +314,18 @@ INSTANTIATE_TEST_SUITE_P(LayerNorms, VerifyFinds, ::testing::ValuesIn(kLayerNorm
 INSTANTIATE_TEST_SUITE_P(Updates, VerifyFinds, ::testing::ValuesIn(kUpdates), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, VerifyFinds, ::testing::ValuesIn(kLosses), NameOf);
 INSTANTIATE_TEST_SUITE_P(Normalise, VerifyFinds, ::testing::ValuesIn(kNormalise), NameOf);
+
+TEST(CheckOperands, AcceptsADropoutThatDropsNothing) {
+  Program program = EveryOp();
+  OpOf<Dropout>(Find(program, "dropout")).rate = 0;
+  EXPECT_TRUE(CheckOperands(program, Find(program, "dropout")).ok());
+}
+
+TEST(CheckOperands, AcceptsImagesOfOnePixel) {
+  Program program = EveryOp();
+  for (int use : {0, 1}) Find(program, "normalise").uses[use].region = Region::Whole({2, 4});
+  EXPECT_TRUE(CheckOperands(program, Find(program, "normalise")).ok());
+}
 
 TEST(Verify, AcceptsSummandsInF32OfFactorsInBf16) {
   for (const Breakage& none : {Retyped("", "conv_backward_data", {0, 1}, DType::kBF16, ""),

@@ -54,7 +54,7 @@ TEST(TrainedOn, AClassWhoseNameIsNotUtf8HasItsLabel) {
 }
 
 TEST(TrainedOn, WhatLaterVersionsStateBesidesIsNotAFault) {
-  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("{", R"({"pad":2,)")}})->has_value());
+  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("{", R"({"pad":2,"crop":{"of":[[1]]},)")}})->has_value());
 }
 
 TEST(TrainedOn, DamageIsNamed) {
@@ -63,14 +63,14 @@ TEST(TrainedOn, DamageIsNamed) {
   EXPECT_THAT(ErrorOf("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(ErrorOf(With(R"("mean":[0.3],)", "")), HasSubstr("mean: missing"));
   EXPECT_THAT(ErrorOf(With(R"("dog")", "7")), HasSubstr("class_names[1]: expected a text, found 7"));
-  EXPECT_THAT(ErrorOf(With(R"("cat","dog")", "")), HasSubstr("class_names: expected 1 to 100000, found 0"));
+  EXPECT_THAT(ErrorOf(With(R"("cat","dog")", "")), HasSubstr("class_names: expected 1 to 1000000, found 0"));
   EXPECT_THAT(ErrorOf(With("[1,8,9]", "[1,8]")), HasSubstr("image: expected channels, rows and columns, found 2 numbers"));
   EXPECT_THAT(ErrorOf(With("[1,8,9]", "[3,8,9]")),
               HasSubstr("mean and std: expected one number for each of 3 channels, found 1 and 1"));
   EXPECT_THAT(ErrorOf(With("[0.1]", "[0.1,0.1]")), HasSubstr("found 1 and 2"));
   std::string many = R"("0")";
-  for (int i = 1; i <= 100000; ++i) absl::StrAppend(&many, R"(,"x")");
-  EXPECT_THAT(ErrorOf(With(R"("cat","dog")", many)), HasSubstr("class_names: expected 1 to 100000, found 100001"));
+  for (int i = 1; i <= 1000000; ++i) absl::StrAppend(&many, R"(,"x")");
+  EXPECT_THAT(ErrorOf(With(R"("cat","dog")", many)), HasSubstr("class_names: expected 1 to 1000000, found 1000001"));
 }
 
 TEST(TrainedOn, NumbersAreThoseThatFlagsTake) {
@@ -84,18 +84,18 @@ TEST(TrainedOn, NumbersAreThoseThatFlagsTake) {
   for (const char* bad : {"0", "9e-41", "1.1e6"}) {
     EXPECT_THAT(ErrorOf(With("[0.1]", absl::StrCat("[", bad, "]"))), HasSubstr("std[0]: expected a number from 1e-40"));
   }
-  for (const char* bad : {"0", "4097", "1.5"}) {
+  for (const char* bad : {"0", "1000000001", "1.5"}) {
     EXPECT_THAT(ErrorOf(With("[1,8,9]", absl::StrCat("[1,8,", bad, "]"))), HasSubstr("image[2]: expected a whole number"))
         << bad;
   }
-  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("[1,8,9]", "[1,4096,1]")}}).ok());
+  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("[1,8,9]", "[1,1000000000,1]")}}).ok());
 }
 
 TEST(FirstOtherClass, IsThatOfTwoNames) {
   EXPECT_EQ(FirstOtherClass({"cat", "dog"}, {"cat", "dog", "eel"}), std::nullopt);
   EXPECT_EQ(FirstOtherClass({"cat", "dog"}, {"cat", "eel"}), 1u);
   EXPECT_EQ(FirstOtherClass({"0", "dog"}, {"cat", "1"}), std::nullopt) << "numbers are no names";
-  EXPECT_EQ(FirstOtherClass({"1"}, {"cat"}), 0u) << "of another class it is one";
+  EXPECT_EQ(FirstOtherClass({"1"}, {"cat"}), 0u) << "the number of another class counts as a name";
 }
 
 }  // namespace

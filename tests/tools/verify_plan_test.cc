@@ -335,7 +335,7 @@ TEST(VerifyPlan, InBf16WhatAdamWAndAveragesMakeOfRoundingsAgrees) {
 TEST(VerifyPlan, InBf16AnErrorOfAdamWOrOfAnAverageIsFound) {
   const auto found = [](const Spoil& spoil) {
     const absl::StatusOr<VerifyReport> report =
-        VerifyNormalisedDigits(spoil, 0, kBf16, program::AdamW{}, /*average_decay=*/0.9);
+        VerifyNormalisedDigits(spoil, 0, kBf16, program::AdamW{}, /*average_decay=*/0.999);
     return report.ok() && !report->ok ? report->worst_tensor : "nothing";
   };
   EXPECT_THAT(found([](program::Program& program, const partition::LowerOptions&) {
@@ -343,7 +343,7 @@ TEST(VerifyPlan, InBf16AnErrorOfAdamWOrOfAnAverageIsFound) {
               }),
               HasSubstr("change of "));
   EXPECT_THAT(found([](program::Program& program, const partition::LowerOptions&) {
-                ForEach<program::AverageUpdate>(program, [](program::AverageUpdate& op) { op.decay = 0.5; });
+                ForEach<program::AverageUpdate>(program, [](program::AverageUpdate& op) { op.decay = 0.9985; });
               }),
               HasSubstr("average of "));
 }
