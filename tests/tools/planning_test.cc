@@ -86,6 +86,14 @@ int64_t TotalBytes(const absl::StatusOr<std::vector<engine::DeviceMemory>>& memo
   return bytes;
 }
 
+int64_t PeakOf(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
+               const partition::LowerOptions& lower) {
+  const Predicted predicted = *Predict(machine, graph, plan, lower);
+  int64_t most = 0;
+  for (const engine::SimulatedDevice& device : predicted.simulation.devices) most = std::max(most, device.peak_memory_bytes);
+  return most;
+}
+
 // Steps of many micro-batches are judged by that of three, to whose memory the images of the others are added: without them
 // a third of these would lack.
 TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
@@ -96,22 +104,11 @@ TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   const absl::StatusOr<std::vector<partition::Candidate>> found = SearchPlansOn(machine, graph, lower, 2);
   ASSERT_TRUE(found.ok()) << found.status();
   for (const partition::Candidate& candidate : *found) {
-    const absl::StatusOr<Predicted> whole = Predict(machine, graph, candidate.plan, lower);
-    ASSERT_TRUE(whole.ok()) << whole.status();
-    int64_t most = 0;
-    for (const engine::SimulatedDevice& device : whole->simulation.devices) most = std::max(most, device.peak_memory_bytes);
+    const int64_t most = PeakOf(machine, graph, candidate.plan, lower);
     EXPECT_NEAR(static_cast<double>(candidate.judgement.peak_memory_bytes), static_cast<double>(most),
                 0.08 * static_cast<double>(most))
         << candidate.plan.name;
   }
-}
-
-int64_t PeakOf(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::Plan& plan,
-               const partition::LowerOptions& lower) {
-  const Predicted predicted = *Predict(machine, graph, plan, lower);
-  int64_t most = 0;
-  for (const engine::SimulatedDevice& device : predicted.simulation.devices) most = std::max(most, device.peak_memory_bytes);
-  return most;
 }
 
 // The search judges neither layouts and workspaces of the CPU nor more than a few micro-batches.
