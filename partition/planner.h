@@ -89,11 +89,11 @@ struct Candidate {
   bool fits = true;
 };
 
-// The order of candidates: those that fit, the fastest first, then those that do not fit, the smallest first.
+// Whether `a` comes before `b` among the plans that SearchPlans returns.
 bool IsBefore(const Candidate& a, const Candidate& b);
 
-// Searches, and returns all judged plans in that order; never empty. Errors: those of the network, batch and judge;
-// FailedPrecondition where not even one plan can be made.
+// Searches, and returns all judged plans: those that fit, the fastest first, then those that do not fit, the smallest first;
+// never empty. Errors: those of the network, batch and judge; FailedPrecondition where not even one plan can be made.
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const layers::LayerGraph& graph, const PlannerOptions& options);
 
 // Returns a time that no plan beats: how far a search may still be from the best. It is that of the forward and backward
