@@ -17,7 +17,7 @@
 namespace colonnade::tools {
 namespace {
 
-using Json = nlohmann::json;
+using StatedJson = engine::JsonFields::Json;
 
 constexpr char kKey[] = "colonnade_trained_on";
 constexpr int kDeepestStated = 16;  // later versions may state more
@@ -29,22 +29,22 @@ constexpr engine::Bounds kMeans{.least = -data::kLargestMean, .most = data::kLar
 
 bool IsUtf8(const std::string& text) {
   try {
-    (void)Json(text).dump();
+    (void)StatedJson(text).dump();
     return true;
-  } catch (const Json::exception&) {
+  } catch (const StatedJson::exception&) {
     return false;
   }
 }
 
 void ReadNames(engine::JsonFields& fields, std::vector<std::string>& names) {
-  fields.Each("class_names", /*needed=*/true, [&](const Json& name, const std::string& place) {
+  fields.Each("class_names", /*needed=*/true, [&](const StatedJson& name, const std::string& place) {
     if (!name.is_string()) return fields.Fail(place, "a text", name);
     names.push_back(name);
   });
 }
 
 void ReadNumbers(engine::JsonFields& fields, const char* field, engine::Bounds bounds, std::vector<double>& numbers) {
-  fields.Each(field, /*needed=*/true, [&](const Json& number, const std::string& place) {
+  fields.Each(field, /*needed=*/true, [&](const StatedJson& number, const std::string& place) {
     const double value = number.is_number() ? number.get<double>() : std::nan("");
     if (!(value >= bounds.least && value <= bounds.most)) {
       return fields.Fail(place, absl::StrFormat("a number from %g to %g", bounds.least, bounds.most), number);
@@ -54,7 +54,7 @@ void ReadNumbers(engine::JsonFields& fields, const char* field, engine::Bounds b
 }
 
 void ReadImage(engine::JsonFields& fields, program::Shape& image) {
-  fields.Each("image", /*needed=*/true, [&](const Json& extent, const std::string& place) {
+  fields.Each("image", /*needed=*/true, [&](const StatedJson& extent, const std::string& place) {
     const int64_t value = extent.is_number_integer() ? extent.get<int64_t>() : 0;
     if (value < 1 || value > kMostExtent) {
       return fields.Fail(place, absl::StrFormat("a whole number from 1 to %d", kMostExtent), extent);
@@ -80,7 +80,7 @@ absl::Status CheckCounts(const TrainedOn& trained_on) {
 }
 
 absl::StatusOr<TrainedOn> FromJson(const std::string& text) {
-  ASSIGN_OR_RETURN(const Json json, base::ParseJson<Json>(text, kDeepestStated));
+  ASSIGN_OR_RETURN(const StatedJson json, base::ParseJson<StatedJson>(text, kDeepestStated));
   TrainedOn trained_on;
   absl::Status status;
   engine::JsonFields fields(json, "", status);
