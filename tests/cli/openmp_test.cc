@@ -23,9 +23,10 @@ struct Trained {
 
 constexpr int kTimedOut = 124;
 
-// The command under `environment`, which is words of env(1).
+// The command under `environment`, which is words of env(1), whatever binds threads where the tests run.
 Trained RunUnder(const std::string& environment, const std::string& arguments) {
-  const std::string line = "env " + environment + " timeout -k 10 240 " + std::string(kCommand) + " " + arguments + " 2>&1";
+  const std::string unbound = "env -u OMP_PROC_BIND -u OMP_PLACES -u GOMP_CPU_AFFINITY ";
+  const std::string line = unbound + environment + " timeout -k 10 240 " + std::string(kCommand) + " " + arguments + " 2>&1";
   FILE* pipe = ::popen(line.c_str(), "r");
   Trained result{-1, ""};
   if (pipe == nullptr) return result;
