@@ -71,8 +71,9 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
 
 // What is no error but may not be what was meant.
 void SayNotesOn(const Test& test, const SessionFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
-  if (NeedsTrainingSet(flags, trained_on))
+  if (NeedsTrainingSet(flags, trained_on)) {
     NoteFewerClasses(flags.network, test.session.graph, test.classes, /*advises=*/false);
+  }
   if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
   Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",

@@ -64,6 +64,12 @@ const Breakage kOperands[] = {
      [](Program& p) { WhatOf<Exchange>(Find(p, "exchange")).peer = -1; }},
     {"exchange_access", "structure", "has the operands (accumulate",
      [](Program& p) { Find(p, "exchange").uses[0].access = Access::kAccumulate; }},
+    {"one_sided_exchange_access", "structure", "has the operands (write); expected (read)",
+     [](Program& p) {
+       Task& task = Find(p, "exchange");
+       WhatOf<Exchange>(task).receives = false;
+       task.uses.erase(task.uses.begin());
+     }},
     {"gathered_access", "structure", "has the operands (read, accumulate); expected (read, write)",
      [](Program& p) { Find(p, "all_gather").uses[1].access = Access::kAccumulate; }, EveryCollective},
     {"group_behind_the_last", "structure", "names group 1 of 1",
