@@ -80,9 +80,10 @@ void SayNotesOn(const Test& test, const SessionFlags& flags, const std::optional
                       flags.plan.batch, test.samples->size()));
 }
 
-absl::Status RunEval(const EvalFlags& flags, const std::atomic<bool>& stop, Outcome& outcome) {
+absl::Status RunEval(EvalFlags flags, const std::atomic<bool>& stop, Outcome& outcome) {
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(engine::MappedWeights weights, OpenWeights(flags.weights.init));
+  RETURN_IF_ERROR(TakeNetwork(flags.network, flags.weights.init, weights));
   ASSIGN_OR_RETURN(const std::optional<tools::TrainedOn> trained_on, TrainedOnOf(flags.weights.init, weights));
   ASSIGN_OR_RETURN(const Test test, OpenTest(flags, trained_on));
   const Session& session = test.session;
@@ -112,7 +113,7 @@ SubCommand AddEval(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcom
   AddJsonFlag(*eval, flags->json);
   AddConfigFlag(*eval, flags->config);
   eval->footer(
-      "Examples:\n  colonnade eval --model=lenet --data=fashion-mnist --init=lenet.safetensors\n"
+      "Examples:\n  colonnade eval --data=fashion-mnist --init=lenet.safetensors\n"
       "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
   const auto run = [=, &stop, &outcome] { return RunEval(*flags, stop, outcome); };
   return {.app = eval, .run = run, .keeps_results = true, .ignores_sigpipe = true};

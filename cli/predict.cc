@@ -196,6 +196,7 @@ absl::Status RunPredict(PredictFlags flags, const std::atomic<bool>& stop, Outco
   std::optional<CountProgress> loading(std::in_place, "loading");
   ASSIGN_OR_RETURN(const engine::MappedWeights weights, OpenWeights(flags.weights.init));
   Question question;
+  RETURN_IF_ERROR(TakeNetwork(flags.network, flags.weights.init, weights));
   ASSIGN_OR_RETURN(const std::optional<TrainedOn> trained_on, TrainedOnOf(flags.weights.init, weights));
   RETURN_IF_ERROR(Open(flags, trained_on, question));
   const Session& session = question.session;
@@ -237,7 +238,7 @@ SubCommand AddPredict(CLI::App& app, const std::atomic<bool>& stop, Outcome& out
   AddJsonFlag(*predict, flags->json);
   AddConfigFlag(*predict, flags->config);
   predict->footer(
-      "Examples:\n  colonnade predict --model=resnet20 --init=w.safetensors cat.jpg dog.png\n"
+      "Examples:\n  colonnade predict --init=w.safetensors cat.jpg dog.png\n"
       "  colonnade predict --model=resnet50 --init=resnet50.safetensors --mean=0.485,0.456,0.406 --std=0.229,0.224,0.225 "
       "--top=1 --json folder");
   const auto run = [=, &stop, &outcome] { return RunPredict(*flags, stop, outcome); };

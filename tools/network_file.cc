@@ -22,6 +22,7 @@
 #include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
+#include "engine/io/mapped_file.h"
 #include "engine/json_fields.h"
 #include "engine/learning_rate.h"
 #include "layers/traits.h"
@@ -35,7 +36,7 @@ using Json = nlohmann::ordered_json;  // written
 using Read = JsonFields::Json;
 using program::Initializer;
 
-constexpr char kNetworkField[] = "colonnade_model";
+constexpr char kNetworkField[] = "colonnade_model", kNetworkKey[] = "colonnade_network";
 constexpr int kDeepestNetwork = 8;
 constexpr int64_t kLargestFile = int64_t{1} << 24;
 constexpr size_t kMostLayers = 10'000;
@@ -268,6 +269,18 @@ void ReadRecipe(JsonFields& fields, models::ModelInfo& info, absl::Status& statu
   object.Finish();
 }
 
+// The text under kNetworkKey of a file of weights.
+absl::StatusOr<std::string> StatedBy(const std::string& weights) {
+  ASSIGN_OR_RETURN(const engine::MappedFile file, engine::MappedFile::Open(weights));
+  const absl::StatusOr<engine::Metadata> metadata = engine::ViewMetadata(file.bytes());
+  if (!metadata.ok()) return engine::WithContext(metadata.status(), weights);
+  const auto stated = metadata->find(kNetworkKey);
+  if (stated != metadata->end()) return stated->second;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: expected weights that state their network, under %s, found none; give a network of the zoo or a network file",
+      weights, kNetworkKey));
+}
+
 }  // namespace
 
 std::string NetworkToJson(const Network& network) {
@@ -310,10 +323,20 @@ absl::StatusOr<Network> NetworkFromJson(absl::string_view text) {
   return network;
 }
 
+engine::Metadata NetworkMetadata(const Network& network) { return {{kNetworkKey, NetworkToJson(network)}}; }
+
+bool StatesNetwork(const engine::Metadata& metadata) { return metadata.contains(kNetworkKey); }
+
 bool IsNetworkFile(const std::string& model) {
   if (model.empty() || models::FindModel(model).ok()) return false;
   std::error_code ignored;
   return model.find_first_of("./") != std::string::npos || std::filesystem::is_regular_file(model, ignored);
+}
+
+bool IsWeightsFile(const std::string& model) {
+  if (!IsNetworkFile(model)) return false;
+  const absl::StatusOr<engine::MappedFile> file = engine::MappedFile::Open(model);
+  return file.ok() && engine::LooksLikeSafetensors(file->bytes());
 }
 
 absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::ModelOptions& options) {
@@ -323,10 +346,11 @@ absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::Mode
     ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(model, options));
     return Network{**info, std::move(graph)};
   }
-  ASSIGN_OR_RETURN(const std::string text, engine::ReadFile(model, kLargestFile));
+  const bool is_weights = IsWeightsFile(model);
+  ASSIGN_OR_RETURN(const std::string text, is_weights ? StatedBy(model) : engine::ReadFile(model, kLargestFile));
   absl::StatusOr<Network> network = NetworkFromJson(text);
   if (network.ok()) return network;
-  return engine::WithContext(network.status(), model);
+  return engine::WithContext(network.status(), is_weights ? absl::StrCat(model, ": ", kNetworkKey) : model);
 }
 
 }  // namespace colonnade::tools

@@ -8,6 +8,8 @@
 //     {"name": "loss", "type": "SoftmaxCrossEntropy"}
 //    ]}
 //
+// Weights state their network in the metadata of their file, as such a text under "colonnade_network".
+//
 // A layer has the fields of its struct (layers/*.h), with their defaults. Its input is the layer before it unless "inputs"
 // names others, which layers of several inputs must. docs/models.md is the page for users.
 #ifndef COLONNADE_TOOLS_NETWORK_FILE_H_
@@ -17,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/io/safetensors.h"
 #include "layers/graph.h"
 #include "models/models.h"
 
@@ -34,10 +37,15 @@ std::string NetworkToJson(const Network& network);
 // found and the nearest name; or what GraphBuilder says of the layers.
 absl::StatusOr<Network> NetworkFromJson(absl::string_view text);
 
+engine::Metadata NetworkMetadata(const Network& network);
+bool StatesNetwork(const engine::Metadata& metadata);
+
 // Whether --model=`model` is a file: names of the zoo have no dot, no slash and are no file's.
 bool IsNetworkFile(const std::string& model);
+bool IsWeightsFile(const std::string& model);  // of those files, one of weights (safetensors)
 
-// A file as it stands, with its name before what is wrong with it; or a network of the zoo as `options` want it.
+// A file as it stands, or the network that weights state, with the file's name before what is wrong with it; or a network of
+// the zoo as `options` want it. InvalidArgument where weights state none.
 absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::ModelOptions& options = {});
 
 }  // namespace colonnade::tools

@@ -147,8 +147,10 @@ void AddLoweringFlags(CLI::App& app, SessionFlags& flags) {
 }
 
 void AddModelFlags(CLI::App& app, NetworkFlags& flags) {
-  app.add_option("--model", flags.model,
-                 "network of the zoo, or a file of one; list: names those of the zoo, with parameters and flop")
+  app.add_option(
+         "--model", flags.model,
+         "network of the zoo, or a file that states one: a network file, or weights that train wrote; list: names those of "
+         "the zoo, with parameters and flop")
       ->type_name("MODEL")
       ->required()
       ->group(kModelGroup);
@@ -540,6 +542,8 @@ void AddTrainedWeightsFlag(CLI::App& app, WeightsFlags& flags) {
   app.add_option("--init", flags.init, "the weights, a safetensors file or FILE.index.json of several")
       ->type_name("FILE")
       ->required();
+  app.get_option("--model")->required(false)->description(
+      "network of the zoo, or a file that states one (default: what the weights state); list: names those of the zoo");
   for (const char* flag : {"--mean", "--std"}) {
     app.get_option(flag)->description(
         "per channel, of values scaled to 0..1 (default: what the weights were trained with, or the training set's)");

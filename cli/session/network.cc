@@ -32,6 +32,11 @@ models::ModelOptions OptionsOf(const NetworkFlags& flags) {
           .label_smoothing = flags.label_smoothing};
 }
 
+// What to change for a network that is another than --model=FILE says: the file, or what is made of that of weights.
+std::string FileToChange(const std::string& model) {
+  return tools::IsWeightsFile(model) ? absl::StrFormat("what colonnade models %s --json prints", model) : "the file";
+}
+
 // The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.
 std::string FlagAgainst(const NetworkFlags& flags, const tools::Network& network) {
   const models::ModelOptions asked = OptionsOf(flags), left;
@@ -63,9 +68,9 @@ absl::StatusOr<tools::Network> NetworkOfFile(const NetworkFlags& flags) {
   const std::string flag = FlagAgainst(flags, network);
   if (flag.empty()) return network;
   return absl::FailedPreconditionError(
-      absl::StrFormat("%s: expected none, since %s says what the network is; change the file, or write one of the zoo's: "
+      absl::StrFormat("%s: expected none, since %s says what the network is; change %s, or write one of the zoo's: "
                       "colonnade models NAME %s=… --json",
-                      flag, flags.model, flag));
+                      flag, flags.model, FileToChange(flags.model), flag));
 }
 
 // Checks that --batch-norm=ghost:N finds what it is to change.
@@ -184,7 +189,8 @@ absl::Status CheckImages(const NetworkFlags& flags, int64_t pad, const tools::Ne
     std::vector<std::string> given;
     if (flags.input_size > 0) given.push_back("--input-size");
     if (flags.input_channels > 0) given.push_back("--channels");
-    const std::string remedy = is_file         ? "set sample_shape in the file, or use other data"
+    const std::string remedy = is_file
+                                   ? absl::StrFormat("set sample_shape in %s, or use other data", FileToChange(flags.model))
                                : given.empty() ? "set --input-size and --channels, or use other data"
                                                : absl::StrCat("leave out ", absl::StrJoin(given, " and "));
     return absl::FailedPreconditionError(absl::StrFormat(
@@ -198,8 +204,8 @@ absl::Status CheckImages(const NetworkFlags& flags, int64_t pad, const tools::Ne
   }
   const int64_t classes = flags.classes > 0 ? flags.classes : network.info.classes;
   if (samples.classes() <= classes) return absl::OkStatus();
-  const std::string remedy =
-      is_file ? "change the last layer before the loss in the file" : absl::StrFormat("set --classes=%d", samples.classes());
+  const std::string remedy = is_file ? absl::StrCat("change the last layer before the loss in ", FileToChange(flags.model))
+                                     : absl::StrFormat("set --classes=%d", samples.classes());
   return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d class%s, %s has %d; %s", flags.model, classes,
                                                        classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
 }

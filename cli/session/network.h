@@ -15,7 +15,8 @@
 namespace colonnade::cli {
 
 // Returns what --model names: a network of the zoo as the flags ask for it (where they leave channels and size open, those
-// of the data's images, to which --pad has added `pad`, if all are alike; `samples` may be null), or a file as it stands.
+// of the data's images, to which --pad has added `pad`, if all are alike; `samples` may be null), or a file as it stands, or
+// what weights state.
 absl::StatusOr<tools::Network> OpenNetwork(const NetworkFlags& flags, const data::SampleSet* samples = nullptr,
                                            int64_t pad = 0);
 absl::StatusOr<layers::LayerGraph> BuildNetwork(const NetworkFlags& flags);  // without data

@@ -71,6 +71,15 @@ std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& tra
   return trained_on.has_value() ? trained_on->class_names : std::vector<std::string>();
 }
 
+absl::Status TakeNetwork(NetworkFlags& flags, const std::string& init, const engine::MappedWeights& weights) {
+  if (!flags.model.empty()) return absl::OkStatus();
+  if (!tools::StatesNetwork(weights.metadata) || !tools::IsWeightsFile(init)) {
+    return absl::FailedPreconditionError("--model: these weights do not state their network; name it");
+  }
+  flags.model = init;
+  return absl::OkStatus();
+}
+
 void TakeClasses(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
   if (!trained_on.has_value() || tools::IsNetworkFile(flags.model) || flags.classes > 0) return;
   flags.classes = static_cast<int64_t>(trained_on->class_names.size());

@@ -24,6 +24,9 @@ namespace colonnade::cli {
 // has its weights.
 absl::StatusOr<engine::MappedWeights> OpenWeights(const std::string& init);
 
+// Takes the network that the weights state where there is no --model. FailedPrecondition where they state none.
+absl::Status TakeNetwork(NetworkFlags& flags, const std::string& init, const engine::MappedWeights& weights);
+
 // Returns what the weights of --init state of their training; nothing where they state nothing. InvalidArgument where that
 // is damaged.
 absl::StatusOr<std::optional<tools::TrainedOn>> TrainedOnOf(const std::string& init, const engine::MappedWeights& weights);

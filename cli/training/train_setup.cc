@@ -21,6 +21,7 @@
 #include "engine/state.h"
 #include "layers/traits.h"
 #include "partition/lower.h"
+#include "tools/network_file.h"
 #include "tools/trained_on.h"
 
 namespace colonnade::cli {
@@ -64,6 +65,7 @@ absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
   }
   ASSIGN_OR_RETURN(std::vector<std::string> names, data::NameClasses(set.class_names(), {}, session.graph.classes()));
   streams.metadata = tools::ToMetadata({session.graph.nodes[0].sample_shape, std::move(names), streams.train->moments()});
+  streams.metadata.merge(tools::NetworkMetadata({session.model, session.graph}));
   return streams;
 }
 

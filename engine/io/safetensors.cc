@@ -378,6 +378,16 @@ absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
   return std::move(file.tensors);
 }
 
+absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes) {
+  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  return std::move(parsed.header.metadata);
+}
+
+bool LooksLikeSafetensors(absl::string_view bytes) {
+  const size_t header = sizeof(uint64_t);
+  return bytes.size() > header && bytes[header - 1] == '\0' && bytes[header] == '{';
+}
+
 absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors, const Metadata& metadata) {
   Checksum sum(metadata);
   for (const TensorView& tensor : tensors) sum.AddTensor(tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));

@@ -37,6 +37,10 @@ struct TensorFile {
 // reads files.
 absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes);
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);  // those of ViewFile
+// Returns the metadata of ViewFile by looking at the header alone, so that damaged tensors are not noticed.
+absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes);
+// Whether `bytes` begin as such a file does, and as no text does: with the length of a header, and a header.
+bool LooksLikeSafetensors(absl::string_view bytes);
 
 // Whether a tensor of that name is the counter that PyTorch keeps with a batch normalisation, an I64 that nothing here
 // needs.

@@ -113,6 +113,42 @@ TEST_F(Predict, WeightsSayWhatTheyWereTrainedOn) {
               {In("w"), "expected weights trained on images of 3 channels, as the network takes, found 1"});
 }
 
+// Of a file of --save, of a checkpoint, and of what is exported. Groups of training are none of a batch that is predicted.
+TEST_F(Predict, WeightsStateTheirNetwork) {
+  const std::string net = "--model=resnet20 --width=0.25 --batch-norm=ghost:16 ";
+  ASSERT_EQ(Run(absl::StrCat("train ", net, "--data=digits --steps=1 --checkpoint=", In("run"), " --save=", In("w"))).code,
+            0);
+  ASSERT_EQ(Run(absl::StrCat("checkpoint export ", In("run"), " --out=", In("exported"))).code, 0);
+  WriteDigits("digits");
+  const Result named = Run(absl::StrCat("predict ", net, "--json ", In("digits"), " --init=", In("w")));
+  ASSERT_EQ(named.code, 0) << named.err;
+  const Result tested = Run(absl::StrCat("eval --model=resnet20 --width=0.25 --json --data=digits --init=", In("w")));
+  ASSERT_EQ(tested.code, 0) << tested.err;
+  const auto loss_of = [](const Result& r) { return json::parse(r.out)["test"]["loss"]; };
+  for (const char* weights : {"w", "exported", "run/step-000000001/weights.safetensors"}) {
+    const Result r = Run(absl::StrCat("predict --json ", In("digits"), " --init=", In(weights)));
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(r.out, named.out) << weights;
+    const Result again = Run(absl::StrCat("eval --json --data=digits --init=", In(weights)));
+    ASSERT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(loss_of(again), loss_of(tested)) << weights;
+  }
+}
+
+TEST_F(Predict, TheNetworkOfWeightsIsOneForAllSubCommands) {
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --width=0.5 --data=digits --steps=1 --save=", In("w"))).code, 0);
+  const Result printed = Run(absl::StrCat("models ", In("w"), " --json"));
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(printed.out, Run("models two_column --width=0.5 --json").out);
+  EXPECT_EQ(Run(absl::StrCat("train --model=", In("w"), " --init=", In("w"), " --data=digits --steps=1")).code, 0);
+  ExpectError(absl::StrCat("eval --width=0.5 --data=digits --init=", In("w")), 2,
+              {"--width: expected none, since ", absl::StrCat("change what colonnade models ", In("w"), " --json prints")});
+  ForgetTraining(In("w"));
+  ExpectError(absl::StrCat("eval --data=digits --init=", In("w")), 2,
+              {"--model: these weights do not state their network; name it"});
+  ExpectError(absl::StrCat("plan --model=", In("w")), 65, {In("w"), "expected weights that state their network"});
+}
+
 TEST_F(Predict, WithoutTheTrainingSetClassesHaveTheNamesThatTheWeightsState) {
   for (const char* name : {"cat", "dog"}) {
     std::filesystem::create_directories(In(absl::StrCat("pets/train/", name)));

@@ -279,6 +279,22 @@ TEST_F(SaveTensorsTest, MetadataAreReadAsTheyWereWrittenAndThoseOfOthersAreNot) 
   EXPECT_EQ(MapWeights(file_)->metadata, metadata);
 }
 
+TEST_F(SaveTensorsTest, MetadataAreViewedWithoutALookAtTheTensors) {
+  const float one = 1;
+  const TensorView w{"w", program::DType::kF32, {1}, {reinterpret_cast<const char*>(&one), 4}};
+  const Metadata metadata = {{"colonnade_a", "1"}};
+  ASSERT_TRUE(SaveTensors(file_, {w}, metadata).ok());
+  std::string bytes = *ReadFile(file_);
+  bytes.back() = static_cast<char>(~bytes.back());
+  EXPECT_FALSE(ViewFile(bytes).ok());
+  const absl::StatusOr<Metadata> viewed = ViewMetadata(bytes);
+  ASSERT_TRUE(viewed.ok()) << viewed.status();
+  EXPECT_EQ(*viewed, metadata);
+  EXPECT_TRUE(LooksLikeSafetensors(bytes));
+  EXPECT_FALSE(ViewMetadata(bytes.substr(0, 12)).ok());
+  for (const char* other : {"", "{}", "{\"a\": 1}{", "PK\x03\x04----{"}) EXPECT_FALSE(LooksLikeSafetensors(other)) << other;
+}
+
 TEST_F(SaveTensorsTest, EveryFlippedBitIsRefusedOrChangesNothing) {
   const std::vector<NamedTensor> tensors = {
       {"conv.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"none", {0}, {}}, {"b", {2}, {7, 8}}};

@@ -8,7 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
 #include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "partition/lower.h"
@@ -291,6 +294,36 @@ TEST_F(NetworkFiles, AreWhatHasADotOrASlashOrIsThere) {
             absl::StrCat(In("small.json"), ": colonnade_model: expected 1, the version of such files, found none"));
   EXPECT_EQ(OpenNetwork(In("none.json")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenNetwork("resnet21").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(NetworkFiles, WeightsStateTheirNetwork) {
+  const Network network = *OpenNetwork("resnet20", {.classes = 3, .width = 0.25, .samples_per_group = 4});
+  const engine::Metadata metadata = NetworkMetadata(network);
+  EXPECT_TRUE(StatesNetwork(metadata));
+  EXPECT_FALSE(StatesNetwork({{"colonnade_trained_on", "{}"}}));
+  const std::string weights = In("weights");  // of any name
+  ASSERT_TRUE(engine::SaveTensors(weights, absl::Span<const engine::TensorView>(), metadata).ok());
+  EXPECT_TRUE(IsWeightsFile(weights));
+  const absl::StatusOr<Network> again = OpenNetwork(weights);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ExpectSameLayers(again->graph, network.graph);
+  EXPECT_EQ(again->info.weight_decay, network.info.weight_decay);
+}
+
+TEST_F(NetworkFiles, WeightsThatStateNoneOrADamagedOneAreNamed) {
+  const std::string weights = In("w.safetensors");
+  const auto expect = [&](const engine::Metadata& metadata, const std::string& said) {
+    ASSERT_TRUE(engine::SaveTensors(weights, absl::Span<const engine::TensorView>(), metadata).ok());
+    const absl::Status status = OpenNetwork(weights).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat(weights, ": ", said)));
+  };
+  expect({}, "expected weights that state their network, under colonnade_network, found none; give");
+  expect({{"colonnade_network", "{}"}}, "colonnade_network: colonnade_model: expected 1");
+  ASSERT_TRUE(engine::ReplaceFile(weights, std::string("\2\0\0\0\0\0\0\0{{", 10)).ok());
+  EXPECT_THAT(std::string(OpenNetwork(weights).status().message()), AllOf(StartsWith(weights), HasSubstr("header")));
+  ASSERT_TRUE(engine::ReplaceFile(weights, kSmall).ok());
+  EXPECT_FALSE(IsWeightsFile(weights)) << "its bytes tell, not its name";
 }
 
 }  // namespace
