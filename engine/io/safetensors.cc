@@ -3,8 +3,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -16,6 +19,7 @@
 #include "base/status_macros.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
+#include "program/formulas/bfloat16.h"
 
 namespace colonnade::engine {
 namespace {
@@ -37,7 +41,9 @@ struct Entry {
   bool has_dtype = false, has_shape = false, has_offsets = false, too_large = false;
 
   bool is_counter() const { return dtype == "I64" && IsBatchCounter(tensor.name); }
-  uint64_t element_bytes() const { return dtype == "F32" ? 4 : 8; }
+  bool is_half() const { return dtype == "F16" || dtype == "BF16"; }
+  bool is_number() const { return is_half() || dtype == "F32" || dtype == "F64"; }
+  uint64_t element_bytes() const { return is_half() ? 2 : dtype == "F32" ? 4 : 8; }
   uint64_t begin() const { return offsets[0]; }
   uint64_t end() const { return offsets[1]; }
 };
@@ -79,8 +85,8 @@ absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
   auto broken = [&entry](const std::string& what) {
     return Broken(absl::StrFormat("tensor %s: %s", base::Quoted(entry.tensor.name), what));
   };
-  if (entry.dtype != "F32" && entry.dtype != "F64" && !entry.is_counter()) {
-    return broken(absl::StrFormat("expected dtype F32 or F64, found %s", base::Quoted(entry.dtype)));
+  if (!entry.is_number() && !entry.is_counter()) {
+    return broken(absl::StrFormat("expected dtype F32, F64, F16 or BF16, found %s", base::Quoted(entry.dtype)));
   }
   uint64_t bytes = entry.element_bytes();
   bool fits = !entry.too_large;
@@ -278,6 +284,36 @@ absl::Status CheckSum(const Header& header, absl::string_view data) {
                                 base::Quoted(*header.checksum), kChecksum, found));
 }
 
+// An F16 is a sign, five bits of an exponent (bias 15) and ten of a fraction.
+float FloatOfHalf(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float size = 0;
+  if (exponent == 31) {
+    size = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  } else {
+    size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                         : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+float FloatOfBFloat16(uint16_t bits) {
+  program::BFloat16 number;
+  number.bits = bits;
+  return number;
+}
+
+std::vector<float> Widen(absl::string_view halves, float (*widen)(uint16_t bits)) {
+  std::vector<float> floats;
+  floats.reserve(halves.size() / sizeof(uint16_t));
+  for (size_t at = 0; at < halves.size(); at += sizeof(uint16_t)) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, halves.data() + at, sizeof(bits));
+    floats.push_back(widen(bits));
+  }
+  return floats;
+}
+
 std::vector<float> AsFloats(const NamedTensor& tensor) { return {tensor.values.begin(), tensor.values.end()}; }
 
 const char* DtypeOf(const TensorView& tensor) { return tensor.dtype == program::DType::kF64 ? "F64" : "F32"; }
@@ -359,16 +395,26 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
   }
 }
 
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes) {
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
   RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   TensorFile file{.tensors = {}, .metadata = std::move(parsed.header.metadata)};
   file.tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
     if (entry.is_counter()) continue;
+    if (entry.is_half() && halves == Halves::kAreRefused) {
+      return Broken(absl::StrFormat("tensor %s: expected dtype F32 or F64, found %s", base::Quoted(entry.tensor.name),
+                                    base::Quoted(entry.dtype)));
+    }
     TensorView& tensor = file.tensors.emplace_back(std::move(entry.tensor));
     tensor.dtype = entry.dtype == "F64" ? program::DType::kF64 : program::DType::kF32;
-    tensor.bytes = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
+    const absl::string_view stored = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
+    tensor.bytes = stored;
+    if (entry.is_half()) {
+      const std::vector<float>& floats =
+          file.widened.emplace_back(Widen(stored, entry.dtype == "F16" ? FloatOfHalf : FloatOfBFloat16));
+      tensor.bytes = {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
+    }
   }
   return file;
 }

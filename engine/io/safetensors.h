@@ -29,13 +29,16 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
 struct TensorFile {
   std::vector<TensorView> tensors;
   Metadata metadata;
+  std::vector<std::vector<float>> widened;  // what the views of F16 and BF16 tensors show
 };
+// What becomes of F16 and BF16 tensors; every one of their numbers is a float, too.
+enum class Halves { kAreRefused, kBecomeFloats };
 // Returns the F32 and F64 tensors of a file, whose contents are `bytes`, in the order of their bytes, which are not copied,
 // and its metadata without the checksum. Counters of batches are left out. InvalidArgument with tensor, expected and found
 // where the file breaks a rule of the format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave
 // a hole, sizes that do not fit shapes) or its checksum is not the one that it states. MapWeights (engine/io/weights.h)
 // reads files.
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes);
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves = Halves::kAreRefused);
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);  // those of ViewFile
 // Returns the metadata of ViewFile by looking at the header alone, so that damaged tensors are not noticed.
 absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes);

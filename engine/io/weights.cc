@@ -46,12 +46,13 @@ absl::Status CheckVariances(absl::Span<const TensorView> tensors) {
 
 absl::Status AddFile(const std::string& path, MappedWeights& weights) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  absl::StatusOr<TensorFile> view = ViewFile(file.bytes());
+  absl::StatusOr<TensorFile> view = ViewFile(file.bytes(), Halves::kBecomeFloats);
   if (!view.ok()) return WithContext(view.status(), path);
   RETURN_IF_ERROR(WithContext(CheckFinite(view->tensors), path));
   RETURN_IF_ERROR(WithContext(CheckVariances(view->tensors), path));
   weights.files.push_back(std::move(file));
   for (TensorView& tensor : view->tensors) weights.tensors.push_back(std::move(tensor));
+  for (std::vector<float>& floats : view->widened) weights.widened.push_back(std::move(floats));
   weights.metadata.merge(view->metadata);
   return absl::OkStatus();
 }

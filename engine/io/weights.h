@@ -22,12 +22,13 @@ namespace colonnade::engine {
 // Tensors, and the files in which their bytes are mapped.
 struct MappedWeights {
   std::vector<MappedFile> files;
-  std::vector<TensorView> tensors;  // by file, then in the order of their bytes
-  Metadata metadata;                // of all files; of a key that two have the text of the first
+  std::vector<TensorView> tensors;          // by file, then in the order of their bytes; F16 and BF16 as F32
+  Metadata metadata;                        // of all files; of a key that two have the text of the first
+  std::vector<std::vector<float>> widened;  // TensorFile::widened of all files
 };
 
 // Maps the weights at `path` and checks that all are finite, and running variances at least 0. NotFound where the file, or
-// one that an index names, is missing; InvalidArgument with file, tensor, expected and found as ViewTensors', and where such
+// one that an index names, is missing; InvalidArgument with file, tensor, expected and found as ViewFile's, and where such
 // a name leads elsewhere, or a file has more or fewer tensors than the index names for it.
 absl::StatusOr<MappedWeights> MapWeights(const std::string& path);
 

@@ -2,10 +2,16 @@
 
 #include "engine/io/weights.h"
 
+#include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
@@ -50,6 +56,61 @@ TEST_F(Weights, OfSeveralFilesAreThoseOfOne) {
   EXPECT_EQ((*tensors)[1].values, (std::vector<double>{2, 3}));
   EXPECT_EQ((*tensors)[2].values, (std::vector<double>{4, 5}));
   EXPECT_EQ(LoadWeights(In("2.safetensors"))->size(), 1u);
+}
+
+// The bytes of a file of one tensor "h", whose elements have these bits.
+std::string HalvesOf(const std::string& dtype, const std::vector<uint16_t>& bits) {
+  const std::string file = File(
+      absl::StrFormat(R"({"h":{"dtype":"%s","shape":[%d],"data_offsets":[0,%d]}})", dtype, bits.size(), 2 * bits.size()), 0);
+  return absl::StrCat(file, absl::string_view(reinterpret_cast<const char*>(bits.data()), 2 * bits.size()));
+}
+
+TEST_F(Weights, InHalvesAreTheirNumbers) {
+  const auto expect = [&](const std::string& dtype, const std::vector<std::pair<uint16_t, double>>& numbers) {
+    std::vector<uint16_t> bits;
+    std::vector<double> values;
+    for (const auto& [stored, value] : numbers) {
+      bits.push_back(stored);
+      values.push_back(value);
+    }
+    ASSERT_TRUE(ReplaceFile(In("halves"), HalvesOf(dtype, bits)).ok());
+    const absl::StatusOr<std::vector<NamedTensor>> read = LoadWeights(In("halves"));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->at(0).values, values) << dtype;
+  };
+  expect("F16", {{0x3c00, 1},
+                 {0xc000, -2},
+                 {0x3555, 0.333251953125},
+                 {0x7bff, 65504},
+                 {0x0400, std::ldexp(1, -14)},
+                 {0x03ff, std::ldexp(1023, -24)},
+                 {0x8001, -std::ldexp(1, -24)}});
+  expect("BF16",
+         {{0x3f80, 1}, {0xc000, -2}, {0x3eab, 0.333984375}, {0x7f7f, std::ldexp(255, 120)}, {0x8001, -std::ldexp(1, -133)}});
+  ASSERT_TRUE(ReplaceFile(In("zero"), HalvesOf("F16", {0x8000})).ok());
+  EXPECT_TRUE(std::signbit(LoadWeights(In("zero"))->at(0).values[0]));
+}
+
+TEST_F(Weights, InHalvesMayStandInSeveralFiles) {
+  for (const auto& [file, name] : {std::pair("1.safetensors", "F16"), std::pair("2.safetensors", "BF16")}) {
+    std::string bytes = HalvesOf(name, {0x3f80, 0x3f80});
+    if (file[0] == '2') bytes[bytes.find("\"h\"") + 1] = 'i';
+    ASSERT_TRUE(ReplaceFile(In(file), bytes).ok());
+  }
+  const auto read = Load(R"({"weight_map":{"h":"1.safetensors","i":"2.safetensors"}})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->at(0).values, (std::vector<double>{1.875, 1.875}));
+  EXPECT_EQ(read->at(1).values, (std::vector<double>{1, 1}));
+}
+
+TEST_F(Weights, InHalvesAreRefusedWhereTheyAreNotFiniteOrNotAskedFor) {
+  for (const auto& [dtype, infinite] : {std::pair("F16", 0x7c00), std::pair("F16", 0xfc01), std::pair("BF16", 0x7f80)}) {
+    const std::string bytes = HalvesOf(dtype, {0, static_cast<uint16_t>(infinite)});
+    ASSERT_TRUE(ReplaceFile(In("halves"), bytes).ok());
+    EXPECT_THAT(std::string(LoadWeights(In("halves")).status().message()), HasSubstr("element 1")) << dtype;
+    EXPECT_EQ(ViewFile(bytes).status().message(),
+              absl::StrFormat(R"(safetensors: tensor "h": expected dtype F32 or F64, found "%s")", dtype));
+  }
 }
 
 // Of a key that both have, the text of the first.

@@ -139,6 +139,8 @@ bool Picture(absl::string_view bytes) {
 }
 
 bool Safetensors(absl::string_view bytes) {
+  const absl::StatusOr<engine::TensorFile> file_of_any = engine::ViewFile(bytes, engine::Halves::kBecomeFloats);
+  if (file_of_any.ok()) (void)engine::CheckFinite(file_of_any->tensors);
   const absl::StatusOr<std::vector<engine::TensorView>> tensors = engine::ViewTensors(bytes);
   if (!tensors.ok()) return false;
   (void)engine::CheckFinite(*tensors);

@@ -80,6 +80,10 @@ def main():
         for init in (folder / "one.safetensors", write_two_files(folder, changed)):
             run(build, "train", *NETWORK, "--steps=1", "--lr=0", f"--init={init}", f"--save={folder}/again")
             expect_equal(load(folder / "again"), changed, f"what the library wrote as {init.name}, after --init and --save")
+        halves = {name: tensor.astype(numpy.float16) for name, tensor in changed.items()}
+        safetensors.numpy.save_file(halves, folder / "halves.safetensors")
+        run(build, "train", *NETWORK, "--steps=1", "--lr=0", f"--init={folder}/halves.safetensors", f"--save={folder}/again")
+        expect_equal(load(folder / "again"), {name: tensor.astype(numpy.float32) for name, tensor in halves.items()}, "F16")
         doubles = {name: tensor.astype(numpy.float64) for name, tensor in changed.items()}
         safetensors.numpy.save_file(doubles, folder / "doubles.safetensors")
         exact = ["--kernels=reference", "--steps=1", "--lr=0", f"--init={folder}/doubles.safetensors"]
