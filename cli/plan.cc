@@ -210,6 +210,35 @@ void PrintCandidates(const Prediction& p) {
   }
 }
 
+// The layer's tasks of one step on the first device of the plan.
+std::vector<engine::TraceEvent> TasksOf(const Prediction& p, const std::string& layer) {
+  std::vector<engine::TraceEvent> tasks;
+  for (const engine::TraceEvent& event : p.simulation.last_steps.events) {
+    if (event.step == 0 && event.device == p.session.plan.device_at(0) && event.layer == layer) tasks.push_back(event);
+  }
+  return tasks;
+}
+
+Json ExplainedJson(const Prediction& p, const std::string& layer) {
+  Json strategies = Json::array(), tasks = Json::array();
+  for (const Alternative& a : AlternativesOf(p, layer)) {
+    strategies.push_back({{"strategy", a.strategies},
+                          {"step_ms", a.step_sec * 1e3},
+                          {"is_planned", a.strategies == tools::StrategiesOf(p.session.plan, layer)}});
+  }
+  for (const engine::TraceEvent& event : TasksOf(p, layer)) {
+    tasks.push_back({{"task", event.name},
+                     {"pass", program::Name(event.pass)},
+                     {"task_ms", Ms(event.end - event.start)},
+                     {"flops", event.flops},
+                     {"sent_bytes", event.bytes_sent}});
+  }
+  return {{"layer", layer},
+          {"strategies", std::move(strategies)},
+          {"device", p.session.plan.device_at(0)},
+          {"tasks", std::move(tasks)}};
+}
+
 void Explain(const Prediction& p, const std::string& layer) {
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:", layer, p.session.plan.name, p.machine.Title()));
   PrintLine("strategy               step ms");
@@ -217,13 +246,10 @@ void Explain(const Prediction& p, const std::string& layer) {
     const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
     PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
   }
-  const int device = p.session.plan.device_at(0);
   PrintLine("");
-  PrintLine(absl::StrFormat("its tasks on device %d:", device));
+  PrintLine(absl::StrFormat("its tasks on device %d:", p.session.plan.device_at(0)));
   PrintLine("task                          pass          ms   Mflop    sent MB");
-  const engine::Trace& trace = p.simulation.last_steps;
-  for (const engine::TraceEvent& event : trace.events) {
-    if (event.step != 0 || event.device != device || event.layer != layer) continue;
+  for (const engine::TraceEvent& event : TasksOf(p, layer)) {
     PrintLine(absl::StrFormat("%s %-8s %9.3f %7.0f %10.3f", PadRight(event.name, 29), program::Name(event.pass),
                               Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
                               static_cast<double>(event.bytes_sent) / 1e6));
@@ -277,9 +303,6 @@ bool NeedsNoMachine(const PredictionFlags& flags) {
 absl::Status RunPlan(const PredictionFlags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   RETURN_IF_ERROR(CheckExplained(flags));
-  if (flags.json && !flags.explain.empty()) {
-    return absl::FailedPreconditionError("--explain: expected no --json, since what it prints is text; found both");
-  }
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
   SayNotes(p.session.plan);
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
@@ -293,12 +316,14 @@ absl::Status RunPlan(const PredictionFlags& flags) {
   RETURN_IF_ERROR(WritePlanFiles(flags, p));
   RETURN_IF_ERROR(WriteTimeline(flags, p));
   RETURN_IF_ERROR(WritePredictionReport(flags, "plan", p, SectionsOf(p)));
-  if (!flags.explain.empty()) {
-    Explain(p, flags.explain);
+  if (flags.json) {
+    Json json = PredictedPlanJson(flags, p);
+    if (!flags.explain.empty()) json["explained"] = ExplainedJson(p, flags.explain);
+    PrintJson(json);
     return absl::OkStatus();
   }
-  if (flags.json) {
-    PrintJson(PredictedPlanJson(flags, p));
+  if (!flags.explain.empty()) {
+    Explain(p, flags.explain);
     return absl::OkStatus();
   }
   PrintLayers(p);

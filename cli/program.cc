@@ -1,9 +1,13 @@
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,46 +17,79 @@
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/session/run_json.h"
 #include "cli/session/session.h"
+#include "nlohmann/json.hpp"
 #include "program/text.h"
 
 namespace colonnade::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct ProgramFlags : SessionFlags {
   std::string mode = "train", config;
-  bool summary = false;
+  bool summary = false, json = false;
+};
+
+struct Sums {
+  int64_t tasks = 0, flops = 0, bytes_sent = 0;
 };
 
 // Per device what it does, and what moves between devices for which layer.
-void PrintSummary(const program::Program& program) {
-  struct Sums {
-    int64_t tasks = 0, flops = 0, sent = 0;
-  };
-  std::vector<Sums> devices(program.device_count);
-  std::map<std::tuple<program::Pass, std::string, std::string>, Sums> moves;
+struct Summary {
+  std::vector<Sums> devices;
+  std::map<std::tuple<program::Pass, std::string, std::string>, Sums> moves;  // by pass, layer and kind of task
+};
+
+Summary SummaryOf(const program::Program& program) {
+  Summary summary;
+  summary.devices.resize(program.device_count);
   for (const program::Task& task : program.tasks) {
-    Sums& device = devices[task.device];
+    Sums& device = summary.devices[task.device];
     ++device.tasks;
     device.flops += task.work.flops;
-    device.sent += task.work.bytes_sent;
+    device.bytes_sent += task.work.bytes_sent;
     if (std::holds_alternative<program::Compute>(task.body)) continue;
-    Sums& move = moves[{task.provenance.pass, task.provenance.layer, program::Name(task)}];
+    Sums& move = summary.moves[{task.provenance.pass, task.provenance.layer, program::Name(task)}];
     ++move.tasks;
-    move.sent += task.work.bytes_sent;
+    move.bytes_sent += task.work.bytes_sent;
   }
+  return summary;
+}
+
+void PrintSummary(const Summary& summary) {
   std::printf("device    tasks       Gflop     MB sent\n");
-  for (size_t d = 0; d < devices.size(); ++d) {
-    PrintLine(absl::StrFormat("%6d %8d %11.3f %11.3f", d, devices[d].tasks, static_cast<double>(devices[d].flops) / 1e9,
-                              static_cast<double>(devices[d].sent) / 1e6));
+  for (size_t d = 0; d < summary.devices.size(); ++d) {
+    const Sums& sums = summary.devices[d];
+    PrintLine(absl::StrFormat("%6d %8d %11.3f %11.3f", d, sums.tasks, static_cast<double>(sums.flops) / 1e9,
+                              static_cast<double>(sums.bytes_sent) / 1e6));
   }
-  std::printf("%s\n",
-              moves.empty() ? "nothing moves between devices" : "moves     layer                kind                MB");
-  for (const auto& [key, sums] : moves) {
+  const bool moves = !summary.moves.empty();
+  PrintLine(moves ? "moves     layer                kind                MB" : "nothing moves between devices");
+  for (const auto& [key, sums] : summary.moves) {
     const auto& [pass, layer, kind] = key;
     PrintLine(absl::StrFormat("%-9s %s %-15s %6.3f", program::Name(pass), PadRight(layer, 20), kind,
-                              static_cast<double>(sums.sent) / 1e6));
+                              static_cast<double>(sums.bytes_sent) / 1e6));
   }
+}
+
+Json SummaryJson(const ProgramFlags& flags, const Session& session, const Summary& summary) {
+  Json json = {{"model", session.graph.name},       {"mode", flags.mode},          {"global_batch", flags.plan.batch},
+               {"dtype", DTypeName(flags.backend)}, {"per_device", Json::array()}, {"moves", Json::array()}};
+  json.update(PlanJson(session.plan));
+  for (const Sums& sums : summary.devices) {
+    json["per_device"].push_back({{"tasks", sums.tasks}, {"flops", sums.flops}, {"sent_bytes", sums.bytes_sent}});
+  }
+  for (const auto& [key, sums] : summary.moves) {
+    const auto& [pass, layer, kind] = key;
+    json["moves"].push_back({{"pass", program::Name(pass)},
+                             {"layer", layer},
+                             {"kind", kind},
+                             {"tasks", sums.tasks},
+                             {"sent_bytes", sums.bytes_sent}});
+  }
+  return json;
 }
 
 absl::Status RunProgram(const ProgramFlags& flags) {
@@ -65,10 +102,12 @@ absl::Status RunProgram(const ProgramFlags& flags) {
   const std::string text = flags.summary ? "" : program::Print(program);
   progress.reset();
   SayNotes(session.plan);
-  if (flags.summary) {
-    PrintSummary(program);
-  } else {
+  if (!flags.summary) {
     std::fputs(text.c_str(), stdout);
+  } else if (flags.json) {
+    PrintJson(SummaryJson(flags, session, SummaryOf(program)));
+  } else {
+    PrintSummary(SummaryOf(program));
   }
   return absl::OkStatus();
 }
@@ -84,7 +123,10 @@ SubCommand AddProgram(CLI::App& app) {
   program->add_option("--mode", flags->mode, "train or eval")
       ->check(CLI::IsMember({"train", "eval"}))
       ->capture_default_str();
-  program->add_flag("--summary", flags->summary, "what each device does, and what moves between devices");
+  CLI::Option* summary =
+      program->add_flag("--summary", flags->summary, "what each device does, and what moves between devices");
+  AddJsonFlag(*program, flags->json);
+  program->get_option("--json")->description("with --summary: one JSON object on stdout")->needs(summary);
   AddConfigFlag(*program, flags->config);
   program->footer(
       "Examples:\n  colonnade program --model=alexnet2012 --plan=model --devices=2 --summary\n"

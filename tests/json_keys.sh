@@ -62,6 +62,8 @@ bash "$source/docs/digit_images.sh" photos >/dev/null
 run predict --model=two_column --data=digits --width=0.25 --init=w.safetensors --json photos/val/one >predict.json
 run verify "${data[@]}" --devices=2 --json >verify.json
 run plan --model=two_column --devices=2 --plan=auto --machine=titan-2013 --json >plan.json
+run plan --model=two_column --devices=2 --plan=model --machine=titan-2013 --explain=conv2 --json >explained.json
+run program --model=two_column --devices=2 --plan=model --summary --json >program.json
 run simulate --model=two_column --devices=2 --machine=titan-2013 --json >simulate.json
 run table --draws=20 --json >table.json
 run io-bench --data=digits --threads=1 --json >io.json
@@ -77,7 +79,8 @@ check train train.json "command_line.md records.md"
 check eval eval.json train
 check predict predict.json ""
 check verify verify.json ""
-check plan "plan.json simulate.json" ""
+check plan "plan.json explained.json simulate.json" ""
+check program program.json ""
 check table table.json ""
 check io-bench io.json ""
 check "bench step" step.json ""

@@ -2,12 +2,14 @@
 
 #include "tests/cli/command.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
@@ -82,6 +84,34 @@ TEST_F(Command, ProgramPrintsTextThatNamesTheModel) {
   const Result summary = Run("program --model=alexnet2012 --plan=model --devices=2 --summary");
   EXPECT_THAT(summary.out, HasSubstr("conv3"));
   EXPECT_EQ(summary.out.find("conv4"), std::string::npos);
+}
+
+TEST_F(Command, TheSummaryOfAProgramIsTheSameInJson) {
+  const std::string summary = "program --model=alexnet2012 --plan=model --devices=2 --mode=eval --summary";
+  const Result text = Run(summary), r = Run(absl::StrCat(summary, " --json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out);
+  EXPECT_EQ(j["mode"], "eval");
+  EXPECT_EQ(j["devices"], 2);
+  ASSERT_EQ(j["per_device"].size(), 2);
+  int64_t sent = 0, moved = 0;
+  for (int d = 0; d < 2; ++d) {
+    const json& device = j["per_device"][d];
+    sent += device["sent_bytes"].get<int64_t>();
+    EXPECT_THAT(text.out,
+                HasSubstr(absl::StrFormat("\n%6d %8d %11.3f %11.3f\n", d, device["tasks"].get<int64_t>(),
+                                          device["flops"].get<double>() / 1e9, device["sent_bytes"].get<double>() / 1e6)));
+  }
+  for (const json& move : j["moves"]) {
+    moved += move["sent_bytes"].get<int64_t>();
+    EXPECT_GT(move["tasks"], 0);
+    EXPECT_THAT(text.out, HasSubstr(absl::StrFormat("\n%-9s %-20s %-15s %6.3f\n", move["pass"].get<std::string>(),
+                                                    move["layer"].get<std::string>(), move["kind"].get<std::string>(),
+                                                    move["sent_bytes"].get<double>() / 1e6)));
+  }
+  EXPECT_GT(moved, 0);
+  EXPECT_EQ(moved, sent);
+  ExpectError("program --model=lenet --json", 2, {"--json", "--summary"});
 }
 
 // vgg16 and its gradients, momenta and activations do not fit into a GTX Titan; what evaluation keeps does.

@@ -94,7 +94,37 @@ TEST_F(Command, PlanExplainsOneLayer) {
   EXPECT_THAT(typo.err, HasSubstr("has no layer \"con3\"; did you mean \"conv3\"?"));
   const Result none = Run(absl::StrCat("plan --plan=hybrid --explain=zzzzzz ", kTitan));
   EXPECT_THAT(none.err, HasSubstr("has no layer \"zzzzzz\"; expected one of images, conv1, "));
-  ExpectError(absl::StrCat("plan --plan=hybrid --explain=conv3 --json ", kTitan), 2, {"--explain: expected no --json"});
+}
+
+TEST_F(Command, PlanExplainsTheSameInJson) {
+  const std::string explain = absl::StrCat("plan --plan=hybrid --explain=conv3 ", kTitan);
+  const Result text = Run(explain), r = Run(absl::StrCat(explain, " --json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json j = json::parse(r.out), explained = j["explained"];
+  EXPECT_TRUE(j.contains("predicted"));
+  EXPECT_EQ(explained["layer"], "conv3");
+  int planned = 0;
+  for (const json& s : explained["strategies"]) {
+    const bool is_planned = s["is_planned"];
+    planned += is_planned;
+    EXPECT_THAT(text.out, HasSubstr(absl::StrFormat("\n%-20s %9.2f%s\n", s["strategy"].get<std::string>(),
+                                                    s["step_ms"].get<double>(), is_planned ? "  as planned" : "")));
+    EXPECT_EQ(s["step_ms"] == j["predicted"]["step_ms"], is_planned);
+  }
+  EXPECT_EQ(planned, 1);
+  EXPECT_GT(explained["strategies"].size(), 2);
+  ASSERT_FALSE(explained["tasks"].empty());
+  int64_t sent = 0, convolutions = 0;
+  for (const json& task : explained["tasks"]) {
+    convolutions += task["task"] == "conv_forward";
+    sent += task["sent_bytes"].get<int64_t>();
+    EXPECT_THAT(text.out,
+                HasSubstr(absl::StrFormat("%-29s %-8s %9.3f %7.0f %10.3f\n", task["task"].get<std::string>(),
+                                          task["pass"].get<std::string>(), task["task_ms"].get<double>(),
+                                          task["flops"].get<double>() / 1e6, task["sent_bytes"].get<double>() / 1e6)));
+  }
+  EXPECT_GT(sent, 0);
+  EXPECT_EQ(convolutions, 1) << "of one step on one device";
 }
 
 TEST_F(Command, SaysWhereTheBatchDoesNotDivideIntoSoManyParts) {
