@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -41,6 +42,30 @@ std::string ConfigFileOf(absl::Span<const std::string> words) {
     absl::string_view word = words[i];
     if (word == kFlag) return i + 1 < words.size() ? words[i + 1] : "";
     if (absl::ConsumePrefix(&word, absl::StrCat(kFlag, "="))) return std::string(word);
+  }
+  return "";
+}
+
+bool MayBePath(absl::string_view value) {
+  double number = 0;
+  return value.find_first_of("./") != absl::string_view::npos && !absl::SimpleAtod(value, &number);
+}
+
+// Whether `path`, or one in that folder, stands in a message by itself.
+bool Names(absl::string_view message, absl::string_view path) {
+  constexpr absl::string_view kBefore = " \"", kBehind = " \":;,/";
+  for (size_t at = message.find(path); at != absl::string_view::npos; at = message.find(path, at + 1)) {
+    const size_t end = at + path.size();
+    const bool begins = at == 0 || absl::StrContains(kBefore, message[at - 1]);
+    if (begins && (end == message.size() || absl::StrContains(kBehind, message[end]))) return true;
+  }
+  return false;
+}
+
+// A folder stands before what is in it.
+std::string PlaceOfPath(absl::string_view message, const std::map<std::string, std::string>& path_places) {
+  for (auto it = path_places.rbegin(); it != path_places.rend(); ++it) {
+    if (Names(message, it->first)) return it->second;
   }
   return "";
 }
@@ -192,6 +217,7 @@ absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::
     RETURN_IF_ERROR(CheckValue(item, name, app));
     AppendWords(item, MayStandAlone(app, words, flag), more.words);
     more.places[flag] = item.Place();
+    if (item.values.size() == 1 && MayBePath(item.values[0])) more.path_places[item.values[0]] = item.Place();
   }
   return more;
 }
@@ -215,7 +241,7 @@ absl::StatusOr<ConfiguredWords> WithConfig(const std::vector<std::string>& words
 
 std::string ConfiguredWords::PlaceOf(absl::string_view message) const {
   const bool is_unknown = absl::ConsumePrefix(&message, "unknown ");
-  if (!is_unknown && !absl::StartsWith(message, "--")) return "";
+  if (!is_unknown && !absl::StartsWith(message, "--")) return PlaceOfPath(message, path_places);
   const absl::string_view name = message.substr(0, message.find_first_of(":= "));
   const auto it = places.find(absl::StrCat(is_unknown ? "--" : "", name));
   return it == places.end() ? "" : it->second;

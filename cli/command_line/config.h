@@ -34,10 +34,11 @@ void AddConfigFlag(CLI::App& command, std::string& file);
 // Words of a command line, with where those of them that are of a file stand in it.
 struct ConfiguredWords {
   std::vector<std::string> words;
-  std::map<std::string, std::string> places;  // by flag: "--batch" is of "run.toml: line 3"
+  std::map<std::string, std::string> places;       // by flag: "--batch" is of "run.toml: line 3"
+  std::map<std::string, std::string> path_places;  // by a value that may be the path of a file or folder: its flag's place
 
   // Returns the place of the flag that a message begins with, or whose value it says is unknown ("unknown plan …" of
-  // --plan); empty where it is not of a file.
+  // --plan), or which names a path in it; empty where it is not of a file.
   std::string PlaceOf(absl::string_view message) const;
 };
 

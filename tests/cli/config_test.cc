@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -160,6 +161,25 @@ TEST_F(Config, ANameThatIsUnknownIsOneOfTheFile) {
   ExpectError(absl::StrCat("plan --plan=dta --machine=titan-2013 ", Flag()), 2, {"colonnade: unknown plan \"dta\""});
   Write("run.toml", "\nmodel = \"lent\"\n");
   ExpectError(absl::StrCat("plan ", Flag()), 65, {"run.toml: line 2: unknown model \"lent\""});
+}
+
+TEST_F(Config, WhatIsWrongInAFileThatItNamesIsOfItsLine) {
+  Write("net.json", "{}");
+  Write("bad.safetensors", "x");
+  Write("run.toml", absl::StrFormat("lr = 0.1\nmodel = \"%s\"\ninit = \"%s\"\ndata = \"%s\"\nplan = \"%s\"\n",
+                                    In("net.json"), In("bad.safetensors"), In("none"), In("none/plan.json")));
+  const std::string net = absl::StrCat(In("net.json"), ": colonnade_model: expected 1");
+  ExpectError(absl::StrCat("plan --plan=single ", Flag()), 65, {absl::StrCat("run.toml: line 2: ", net)});
+  ExpectError(absl::StrCat("plan ", Flag(), " --plan=single --model=", In("net.json")), 65,
+              {absl::StrCat("colonnade: ", net)});
+  ExpectError(absl::StrCat("eval --model=lenet ", Flag()), 65,
+              {absl::StrCat("run.toml: line 3: ", In("bad.safetensors"), ": safetensors: expected")});
+  ExpectError(absl::StrCat("train --model=lenet ", Flag()), 66,
+              {absl::StrCat("run.toml: line 4: data \"", In("none"), "\"")});
+  ExpectError(absl::StrCat("plan --model=lenet ", Flag()), 66, {"run.toml: line 5: cannot read ", In("none/plan.json")});
+  ExpectError("plan --model=lenet --batch=0.1 " + Flag(), 2, {"colonnade: --batch"});
+  Write("run.toml", "save-plan = \"et.json\"\n");
+  ExpectError(absl::StrCat("plan ", Flag(), " --model=", In("net.json")), 65, {absl::StrCat("colonnade: ", net)});
 }
 
 TEST_F(Config, WhatIsPrintedIsAFileAndEmptyTextIsText) {
