@@ -178,8 +178,15 @@ TEST_F(Config, WhatIsWrongInAFileThatItNamesIsOfItsLine) {
               {absl::StrCat("run.toml: line 4: data \"", In("none"), "\"")});
   ExpectError(absl::StrCat("plan --model=lenet ", Flag()), 66, {"run.toml: line 5: cannot read ", In("none/plan.json")});
   ExpectError("plan --model=lenet --batch=0.1 " + Flag(), 2, {"colonnade: --batch"});
-  Write("run.toml", "save-plan = \"et.json\"\n");
-  ExpectError(absl::StrCat("plan ", Flag(), " --model=", In("net.json")), 65, {absl::StrCat("colonnade: ", net)});
+}
+
+TEST(ConfiguredWords, AMessageNamesTheFileNotItsFolder) {
+  const ConfiguredWords words{.words = {}, .places = {}, .path_places = {{"a", "1"}, {"a/b", "2"}}};
+  EXPECT_EQ(words.PlaceOf("cannot read a/b: no such file"), "2");
+  EXPECT_EQ(words.PlaceOf("data \"a\": no such folder"), "1");
+  EXPECT_EQ(words.PlaceOf("a/bc: safetensors"), "1");
+  EXPECT_EQ(words.PlaceOf("cannot read aa/b: no such file"), "");
+  EXPECT_EQ(words.PlaceOf("--lr: wrong in a"), "");
 }
 
 TEST_F(Config, WhatIsPrintedIsAFileAndEmptyTextIsText) {
