@@ -287,7 +287,7 @@ absl::Status VerifiedCheckpoint::Restore(LoadedProgram& loaded) const {
   };
   for (StateKind kind : kinds) RETURN_IF_ERROR(naming_file(CheckState(program, kind, tensors(kind)), kind));
   for (StateKind kind : kinds) RETURN_IF_ERROR(naming_file(WriteState(loaded, kind, tensors(kind)), kind));
-  return has_averages ? absl::OkStatus() : StartAverages(loaded);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded) {

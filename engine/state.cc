@@ -16,6 +16,7 @@
 #include "engine/box_runs.h"
 #include "program/formulas/philox.h"
 #include "program/stream_id.h"
+#include "program/visit_dtype.h"
 
 namespace colonnade::engine {
 namespace {
@@ -144,11 +145,16 @@ void ForEachRunOfBytes(StateCopy::Tensor& tensor, const Region& region, std::vec
 }
 
 double ElementAt(const TensorView& tensor, size_t i) {
-  const auto element = [&]<class T>(T value) {
+  return program::VisitDType(tensor.dtype, [&]<class T>(T value) {
     std::memcpy(&value, tensor.bytes.data() + i * sizeof(T), sizeof(T));
     return static_cast<double>(value);
-  };
-  return tensor.dtype == program::DType::kF64 ? element(double{}) : element(float{});
+  });
+}
+
+// The kinds of state that are written where `kind` is: an average of values that are no more would mean nothing.
+absl::Span<const StateKind> WrittenWith(const StateKind& kind) {
+  static constexpr StateKind kValueAndAverage[] = {StateKind::kValue, StateKind::kAverage};
+  return kind == StateKind::kValue ? absl::MakeConstSpan(kValueAndAverage) : absl::MakeConstSpan(&kind, 1);
 }
 
 // Compares what a device holds of a box with what `other` gave of it.
@@ -254,7 +260,7 @@ std::optional<size_t> FirstNotFinite(absl::Span<const char> bytes) {
 }
 
 std::optional<size_t> FirstNotFinite(const TensorView& tensor) {
-  return tensor.dtype == program::DType::kF64 ? FirstNotFinite<double>(tensor.bytes) : FirstNotFinite<float>(tensor.bytes);
+  return program::VisitDType(tensor.dtype, [&]<class T>(T) { return FirstNotFinite<T>(tensor.bytes); });
 }
 
 }  // namespace
@@ -315,7 +321,10 @@ absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> t
                                                       program::ElementCount(tensor->shape), tensor->values.size()));
   }
   for (size_t p = 0; p < matched.size(); ++p) {
-    if (matched[p] != nullptr) RETURN_IF_ERROR(WritePieces(program.parameters[p], loaded, kind, matched[p]->values));
+    if (matched[p] == nullptr) continue;
+    for (StateKind written : WrittenWith(kind)) {
+      RETURN_IF_ERROR(WritePieces(program.parameters[p], loaded, written, matched[p]->values));
+    }
   }
   return absl::OkStatus();
 }
@@ -379,6 +388,10 @@ absl::StatusOr<std::vector<const TensorView*>> MatchState(const Program& program
   ASSIGN_OR_RETURN(std::vector<const TensorView*> matched, Match(program, kind, tensors, new_layers));
   for (const TensorView* tensor : matched) {
     if (tensor == nullptr) continue;
+    if (!program::IsFloat(tensor->dtype)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("tensor \"%s\": expected f32, f64 or bf16, found %s", tensor->name, program::Name(tensor->dtype)));
+    }
     const int64_t expected = program::ElementCount(tensor->shape) * program::SizeInBytes(tensor->dtype);
     if (std::ssize(tensor->bytes) == expected) continue;
     return absl::InvalidArgumentError(
@@ -401,9 +414,11 @@ absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const 
     if (matched[p] == nullptr) continue;
     const TensorView& tensor = *matched[p];
     const Parameter& parameter = program.parameters[p];
-    RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
-                        ? WriteBoxes(loaded, parameter.pieces(kind), tensor)
-                        : WritePieces(parameter, loaded, kind, AsDoubles(tensor).values));
+    for (StateKind written : WrittenWith(kind)) {
+      RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
+                          ? WriteBoxes(loaded, parameter.pieces(written), tensor)
+                          : WritePieces(parameter, loaded, written, AsDoubles(tensor).values));
+    }
   }
   return absl::OkStatus();
 }
@@ -460,11 +475,17 @@ absl::Status CheckInitialized(const LoadedProgram& loaded) {
     if (!smallest.has_value() || elements(p) < elements(*smallest)) smallest = p;
   }
   if (!smallest.has_value()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(NamedTensor tensor, ReadDoubles(loaded, *smallest, StateKind::kValue));
-  if (std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; })) return absl::OkStatus();
+  const auto is_written = [&](StateKind kind) -> absl::StatusOr<bool> {
+    if (!Has(parameters[*smallest], kind)) return true;
+    ASSIGN_OR_RETURN(const NamedTensor tensor, ReadDoubles(loaded, *smallest, kind));
+    return std::any_of(tensor.values.begin(), tensor.values.end(), [](double v) { return v != 0; });
+  };
+  ASSIGN_OR_RETURN(const bool has_values, is_written(StateKind::kValue));
+  ASSIGN_OR_RETURN(const bool has_averages, is_written(StateKind::kAverage));
+  if (has_values && has_averages) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
-      "parameter \"%s\": expected initial values, found zeros alone; call InitializeParameters or WriteTensors first",
-      parameters[*smallest].name));
+      "parameter \"%s\": expected initial values%s, found zeros alone; call %s first", parameters[*smallest].name,
+      has_values ? " of its average" : "", has_values ? "StartAverages" : "InitializeParameters or WriteTensors"));
 }
 
 }  // namespace colonnade::engine

@@ -54,7 +54,8 @@ struct StateCopy {
 // (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed);
 
-// Sets averages to the parameters as they are now. Internal where copies of those differ, as CopyState.
+// Sets averages to the parameters as they are now: where a Program that keeps averages is loaded on devices whose parameters
+// are trained. Writing parameters does the same. Internal where copies of those differ, as CopyState.
 absl::Status StartAverages(LoadedProgram& loaded);
 
 // State is read and written as doubles, whole tensors at a time, by what looks at numbers (initialisation, verify, tests),
@@ -63,7 +64,8 @@ absl::Status StartAverages(LoadedProgram& loaded);
 // Reads, as doubles, one kind of state of every parameter that has it, in the Program's order. REQUIRES: synchronized.
 absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded, StateKind kind = StateKind::kValue);
 
-// Writes every copy of one kind of state of every parameter that has it. InvalidArgument that names the tensor where one is
+// Writes every copy of one kind of state of every parameter that has it. Averages begin anew with the parameters that are
+// written; those of a checkpoint are written after them. InvalidArgument that names the tensor where one is
 // missing, unknown or of another shape.
 absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors, StateKind kind = StateKind::kValue);
 
@@ -76,7 +78,8 @@ absl::Status CopyState(const LoadedProgram& loaded, StateCopy& copy, absl::Span<
 void ReserveState(const program::Program& program, StateCopy& copy, absl::Span<const StateKind> kinds = kStateKinds);
 absl::Status CopyParameter(const LoadedProgram& loaded, size_t parameter, StateCopy& copy);
 
-// Writes every copy of all state of one kind, converted where `tensors` have another element type. Errors as WriteTensors.
+// Writes every copy of all state of one kind, converted where `tensors` have another element type (f32, f64 or
+// bf16). Averages and errors as WriteTensors'.
 //
 // Layers of `new_layers` keep what they hold, whatever `tensors` has for their parameters: so a network begins with the
 // weights of one for other classes, where `new_layers` are the heads (layers::LayerGraph::Heads) and were initialised
@@ -102,8 +105,9 @@ absl::Status NotFiniteAfter(int64_t step, const absl::Status& found);
 // REQUIRES: synchronized.
 absl::Status CheckCopies(const LoadedProgram& loaded);
 
-// Returns FailedPrecondition where a parameter whose initial values are drawn is all zeros, as memory begins: neither
-// InitializeParameters nor WriteTensors was called. Looks only at the smallest such parameter. REQUIRES: synchronized.
+// Returns FailedPrecondition where a parameter whose initial values are drawn, or its average, is all zeros, as memory
+// begins: neither InitializeParameters nor WriteTensors was called, or not StartAverages. Looks only at the smallest such
+// parameter. REQUIRES: synchronized.
 absl::Status CheckInitialized(const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine

@@ -102,8 +102,7 @@ absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {
   if (is_of_head && !flags.weights.replace_head) {
     return absl::Status(taken.code(), absl::StrCat(taken.message(), "; --replace-head begins with a new last layer"));
   }
-  RETURN_IF_ERROR(taken);
-  return engine::StartAverages(run.train->loaded());
+  return taken;
 }
 
 absl::Status Prepare(const TrainFlags& flags, TrainSetup& run) {

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "program/builder.h"
+#include "program/formulas/bfloat16.h"
 #include "tests/engine/fake_backend.h"
 #include "tests/engine/load_weights.h"
 #include "tests/engine/parameters.h"
@@ -368,6 +370,31 @@ TEST(WriteState, NamesATensorWhoseBytesAreNotThoseOfItsShapeAndWritesNothing) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "tensor \"u\": expected 32 bytes, found 31");
   EXPECT_EQ(loaded.loaded.memory, before);
+}
+
+TEST(WriteState, TakesNumbersOfAnyFloatingTypeAndNoOthers) {
+  Loaded loaded(Parameters(2, 1));
+  loaded.Initial(1);
+  StateCopy copy;
+  ASSERT_TRUE(CopyState(loaded.loaded, copy).ok());
+  std::vector<TensorView> views = copy.views(StateKind::kValue);
+  const std::vector<program::BFloat16> halves(program::ElementCount(views[1].shape), program::BFloat16(1.5F));
+  views[1].dtype = DType::kBF16;
+  views[1].bytes = {reinterpret_cast<const char*>(halves.data()), sizeof(program::BFloat16) * halves.size()};
+  ASSERT_TRUE(CheckFinite(views).ok());
+  ASSERT_TRUE(WriteState(loaded.loaded, StateKind::kValue, views).ok());
+  EXPECT_EQ((*ReadTensors(loaded.loaded))[1].values, std::vector<double>(halves.size(), 1.5));
+  for (DType dtype : {DType::kI32, DType::kU8}) {
+    const std::vector<char> zeros(program::ElementCount(views[1].shape) * program::SizeInBytes(dtype));
+    views[1].dtype = dtype;
+    views[1].bytes = zeros;
+    const absl::Status status = WriteState(loaded.loaded, StateKind::kValue, views);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), absl::StrCat("tensor \"u\": expected f32, f64 or bf16, found ", program::Name(dtype)));
+  }
+  const program::BFloat16 infinite(std::numeric_limits<float>::infinity());
+  EXPECT_FALSE(
+      CheckFinite(std::vector<TensorView>{{"w", DType::kBF16, {1}, {reinterpret_cast<const char*>(&infinite), 2}}}).ok());
 }
 
 // Of those that are drawn, the smallest is "u".

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -207,6 +209,50 @@ TEST(Averages, AreEvaluatedAsParametersAre) {
       EXPECT_NE(found, of_parameters);
     }
   }
+}
+
+TEST(Averages, BeginWithTheParametersThatAreWritten) {
+  const layers::LayerGraph graph = SmallNetwork();
+  const LowerOptions options{.global_batch = kSamples, .update = {.average_decay = 0.75}};
+  const auto run = PlannedRun::Create(graph, SinglePlan(graph), options, cpu::CpuOptions::Kernels::kOneDnn);
+  ASSERT_TRUE(run.ok()) << run.status();
+  engine::LoadedProgram& loaded = (*run)->executor->loaded();
+  ASSERT_TRUE(engine::InitializeParameters(loaded, 3).ok());
+  const auto values_of = [&](engine::StateKind kind) {
+    std::map<std::string, std::vector<double>> values;
+    std::vector<engine::NamedTensor> tensors = *engine::ReadTensors(loaded, kind);
+    for (engine::NamedTensor& tensor : tensors) values[tensor.name] = std::move(tensor.values);
+    return values;
+  };
+  std::vector<engine::NamedTensor> doubled = *engine::ReadTensors(loaded);
+  std::vector<engine::TensorView> views;  // in double, which is not the Program's type
+  for (engine::NamedTensor& tensor : doubled) {
+    for (double& value : tensor.values) value *= 2;
+    views.push_back({tensor.name,
+                     program::DType::kF64,
+                     tensor.shape,
+                     {reinterpret_cast<const char*>(tensor.values.data()), sizeof(double) * tensor.values.size()}});
+  }
+  ASSERT_TRUE(engine::WriteState(loaded, engine::StateKind::kValue, views).ok());
+  const auto parameters = values_of(engine::StateKind::kValue);
+  for (const auto& [name, values] : values_of(engine::StateKind::kAverage)) EXPECT_EQ(values, parameters.at(name)) << name;
+}
+
+TEST(Averages, ThatNobodyHasStartedAreNotTaken) {
+  const layers::LayerGraph graph = SmallNetwork();
+  LowerOptions options{.global_batch = kSamples};
+  const auto run = PlannedRun::Create(graph, SinglePlan(graph), options, cpu::CpuOptions::Kernels::kOneDnn);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(engine::InitializeParameters((*run)->executor->loaded(), 3).ok());
+  options.update.average_decay = 0.75;
+  const program::Program averaged = *Lower(graph, SinglePlan(graph), options);
+  const auto executor = *engine::Executor::Create(averaged, *(*run)->backend);
+  const absl::Status status = engine::CheckInitialized(executor->loaded());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("initial values of its average, found zeros alone; call StartAverages"));
+  ASSERT_TRUE(engine::StartAverages(executor->loaded()).ok());
+  EXPECT_TRUE(engine::CheckInitialized(executor->loaded()).ok());
 }
 
 TEST(Averages, AreNotReadByTrainingAndHaveADecayBelowOne) {

@@ -123,7 +123,6 @@ absl::StatusOr<Tensors> Train(const Options& options, Network& network) {
   ASSIGN_OR_RETURN(Tensors weights, engine::LoadWeights(options.weights));
   ASSIGN_OR_RETURN(Tensors batches, engine::LoadWeights(options.batches));
   RETURN_IF_ERROR(engine::WriteTensors(network.loaded(), weights));
-  RETURN_IF_ERROR(engine::StartAverages(network.loaded()));
   ASSIGN_OR_RETURN(Tensors before, engine::ReadTensors(network.loaded()));
   ASSIGN_OR_RETURN(NamedTensor evaluated, Evaluate(options, before, batches));
   Tensors results = {std::move(evaluated)};
