@@ -95,7 +95,7 @@ absl::StatusOr<Simulation> Simulator::RunJobs(const Program& program, Jobs jobs,
   Simulation simulation;
   simulation.tasks = loop.tasks_run();
   simulation.first_step = absl::Seconds(finish[0]);
-  const Period period = PeriodOf(finish, /*is_steady=*/n < static_cast<size_t>(options.max_steps));
+  const Period period = PeriodOf(finish, loop.IsSteady());
   simulation.step = period.step();
   std::vector<int64_t> memory(program.device_count);
   if (options.memory) memory = PeakMemoryOf(program);

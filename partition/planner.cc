@@ -154,12 +154,18 @@ class Search {
     return *std::min_element(judge_.candidates().begin(), judge_.candidates().end(), FitsBetterOrIsFaster);
   }
 
+  // One device has nothing to vary, and may be the best until others are varied.
+  std::vector<Candidate> SortedOfSeveralDevices() const {
+    std::vector<Candidate> sorted = judge_.Sorted();
+    std::erase_if(sorted, [](const Candidate& candidate) { return candidate.plan.mesh.device_count() == 1; });
+    return sorted;
+  }
+
   // Each kind of variation alone, and then together with what was better before.
   absl::Status VaryTheBest() {
-    const std::vector<Candidate> sorted = judge_.Sorted();
+    const std::vector<Candidate> sorted = SortedOfSeveralDevices();
     for (size_t w = 0; w < std::min(sorted.size(), kWinnersToVary); ++w) {
       Candidate best = sorted[w];
-      if (best.plan.mesh.device_count() == 1) continue;
       for (auto variants_of : {&Search::OtherReductions, &Search::OtherBucketSizes, &Search::OtherTransferParts,
                                &Search::WithoutOverlap, &Search::OtherDeviceOrders}) {
         ASSIGN_OR_RETURN(const std::vector<Plan> variants, (this->*variants_of)(best.plan));
@@ -213,10 +219,11 @@ class Search {
     return plans;
   }
 
-  // Single layers of the winner, and runs of neighbours that change alike, as long as a change helps.
+  // Single layers of the best plan of several devices, and runs of neighbours that change alike, as long as a change helps.
   absl::Status ChangeStrategies() {
-    Candidate best = judge_.Sorted()[0];
-    if (best.plan.mesh.device_count() == 1) return absl::OkStatus();
+    const std::vector<Candidate> sorted = SortedOfSeveralDevices();
+    if (sorted.empty()) return absl::OkStatus();
+    Candidate best = sorted[0];
     ASSIGN_OR_RETURN(const StepCosts costs, StepCostsOn(best.plan.mesh, graph_, options_));
     for (bool changed = true; changed && !judge_.IsSpent();) {
       changed = false;

@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
         return costs.at(count).functions();
       },
       .judge = [&](const program::RepresentativeProgram& lowered) -> absl::StatusOr<partition::Judgement> {
-        ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.max_steps = 6, .trace = false}));
+        ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.trace = false}));
         return partition::Judgement{
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
             engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};

@@ -9,6 +9,13 @@
 
 namespace colonnade::engine {
 
+namespace {
+
+// The stock of batches that an input makes ahead may fill or empty by a small part of a batch in each step.
+constexpr int kMostStepsWithInput = 64;
+
+}  // namespace
+
 using program::kLaneCount;
 using program::Program;
 using program::Task;
@@ -18,7 +25,7 @@ EventLoop::EventLoop(const Program& program, const Machine& machine, Jobs jobs, 
       machine_(machine),
       jobs_(std::move(jobs.all)),
       flows_(std::move(jobs.flows)),
-      max_steps_(std::max(options.max_steps, 2)),
+      max_steps_(std::max(options.max_steps, jobs.input < 0 ? 2 : kMostStepsWithInput)),
       slowdown_(1 + machine.overlap_slowdown.value),
       keeps_times_(options.trace),
       clock_(machine.cores.value, jobs_.size()),

@@ -21,10 +21,11 @@ class EventLoop {
   EventLoop(const program::Program& program, const Machine& machine, Jobs jobs, int engines,
             const SimulatorOptions& options);
 
-  // Runs steps until the time from one to the next is steady, or max_steps. Returns false where no task can start any more,
-  // which never happens to a Program that Verify accepts.
+  // Runs steps until the time from one to the next is steady, or max_steps, of which an input needs more. Returns false
+  // where no task can start any more, which never happens to a Program that Verify accepts.
   bool Run();
 
+  bool IsSteady() const;
   const std::vector<double>& step_ends() const { return step_ends_; }  // by step
   // By step; empty without options.trace. What still runs when Run returns ends at that time.
   const std::vector<std::vector<TaskTime>>& times() const { return times_; }
@@ -79,7 +80,6 @@ class EventLoop {
   void NoteTransfers(const Job& job, int change);
 
   bool Advance();
-  bool IsSteady() const;
   void EndTimesOfWhatRuns();
 
   const program::Program& program_;

@@ -7,10 +7,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "engine/simulator.h"
 #include "engine/simulator/cost_model.h"
 #include "gmock/gmock.h"
@@ -225,6 +228,28 @@ TEST(SearchPlans, TakeTwoOfThreeDevicesWhereTheBatchSplitsOverTwo) {
   const absl::StatusOr<std::vector<Candidate>> found = SearchPlans(*std::move(net).Build(), judge.Options(3, cost));
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->front().plan.mesh.device_count(), 2);
+}
+
+// One device may be the best of what is proposed, and still several be better with a layer or two split otherwise.
+TEST(SearchPlans, PlansOfSeveralDevicesAreImprovedWhateverOneDeviceTakes) {
+  const layers::LayerGraph graph = *models::BuildModel("googlenet", {.input_size = 64, .width = 0.25});
+  const Judge judge = MakeJudge(2, 1e9, 64);
+  const engine::CostModel cost(judge.machine, 2);
+  const auto fastest_of_several = [&](double one_device_sec) {
+    PlannerOptions options = judge.Options(2, cost);
+    options.judge = [&](const program::RepresentativeProgram& lowered) -> absl::StatusOr<Judgement> {
+      ASSIGN_OR_RETURN(Judgement judgement, judge(lowered));
+      if (lowered.program.device_count == 1) judgement.step_sec = one_device_sec;
+      judgement.least_step_sec = 0;
+      return judgement;
+    };
+    const auto found = SearchPlans(graph, options);
+    EXPECT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->front().plan.mesh.device_count() == 1, one_device_sec < 1);
+    const auto of_several = absl::c_find_if(*found, [](const Candidate& c) { return c.plan.mesh.device_count() > 1; });
+    return std::pair(of_several->judgement.step_sec, found->size());
+  };
+  EXPECT_EQ(fastest_of_several(1e-9), fastest_of_several(1e9));
 }
 
 TEST(SearchPlans, EndWhereTheTasksAreSpentAndSaySo) {

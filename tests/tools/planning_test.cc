@@ -183,6 +183,21 @@ constexpr char kAlternates[] = R"({
             {"a": "host", "b": "sw9", "bytes_per_sec": {"value": 8.6e10, "from": "guess"}}],
   "collectives": "tree"})";
 
+// An input whose stock of batches fills by a part of a batch in each step, until it needs no more cores.
+TEST(Simulate, OfAnInputThatIsNearlyAsFastAsTheDevicesIsSteadyInTheEnd) {
+  engine::Machine machine = *OpenMachine("cpu-2core");
+  machine.input_images_per_sec.value = 17500;
+  const layers::LayerGraph graph = *models::BuildModel("lenet", {});
+  const auto plan = *partition::NamedPlan("single", graph, {.devices = 1, .global_batch = 128});
+  const auto program = *partition::Lower(graph, plan, {.global_batch = 128, .pixels = PixelsFromBytes(graph)});
+  const auto milliseconds = [&](const engine::SimulatorOptions& options) {
+    return absl::ToDoubleMilliseconds(engine::Simulate(program, machine, options)->step);
+  };
+  EXPECT_NEAR(milliseconds({}), milliseconds({.max_steps = 400}), 1e-6);
+  const auto found = *SearchPlansOn(machine, graph, {.global_batch = 128, .pixels = PixelsFromBytes(graph)}, 1);
+  EXPECT_NEAR(1e3 * found[0].judgement.step_sec, milliseconds({}), 1e-6) << "what a search says of its choice";
+}
+
 TEST(Simulate, OfStepsThatAlternateTheMeanOfBothIsTheStepAndItsPartsAddUpToIt) {
   const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(kAlternates);
   ASSERT_TRUE(machine.ok()) << machine.status();
