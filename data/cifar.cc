@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenCifar(const std::string& path, Sp
   set.classes = options.classes > 0 ? options.classes : kind.classes;
   if (options.pad > 0) PadImages(options.pad, set);
   ASSIGN_OR_RETURN(names, NameClasses(std::move(names), set.labels, set.classes));
-  return std::make_unique<MemorySet>(std::move(set), std::move(names), std::move(files.notes));
+  return MemorySet::Create(std::move(set), std::move(names), std::move(files.notes));
 }
 
 }  // namespace colonnade::data

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "data/embedded.h"
 #include "data/file.h"
 #include "data/idx.h"
@@ -37,7 +38,12 @@ absl::StatusOr<ImageSet> Digits(SplitOf split) {
   return set;
 }
 
-ImageSet Synthetic(SplitOf split, const DatasetOptions& options) {
+absl::StatusOr<ImageSet> Synthetic(SplitOf split, const DatasetOptions& options) {
+  RETURN_IF_ERROR(base::WithContext(CheckImageShape(options.synthetic_shape), "synthetic_shape"));
+  if (options.synthetic_classes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("synthetic_classes: expected at least 1, found %d", options.synthetic_classes));
+  }
   ImageSet set{.sample_shape = options.synthetic_shape, .classes = options.synthetic_classes};
   const int64_t count = split == SplitOf::kTrain ? kSyntheticTrain : kSyntheticTest;
   const int64_t elements = program::ElementCount(set.sample_shape);
@@ -119,7 +125,7 @@ void PadImages(int64_t pad, ImageSet& set) {
 
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options) {
   ASSIGN_OR_RETURN(ImageSet set, spec == "digits"      ? Digits(split)
-                                 : spec == "synthetic" ? absl::StatusOr<ImageSet>(Synthetic(split, options))
+                                 : spec == "synthetic" ? Synthetic(split, options)
                                                        : Folder(spec, split, options.classes));
   set.name = absl::StrCat(spec, split == SplitOf::kTrain ? " train" : " test");
   if (options.pad > 0) PadImages(options.pad, set);

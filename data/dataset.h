@@ -33,7 +33,7 @@ struct DatasetOptions {
 void PadImages(int64_t pad, ImageSet& set);
 
 // Reads a split into memory. NotFound naming what was looked for where a file is missing; InvalidArgument where its contents
-// are wrong.
+// are wrong, or the shape or number of classes of synthetic data.
 absl::StatusOr<ImageSet> OpenDataset(const std::string& spec, SplitOf split, const DatasetOptions& options);
 
 // Returns whether a folder has one of the files of a split as MNIST names them, be it a link to nothing.

@@ -9,7 +9,6 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "data/cifar.h"
-#include "data/class_names.h"
 #include "data/image_folder.h"
 #include "data/image_listing.h"
 #include "data/image_records.h"
@@ -27,8 +26,7 @@ bool IsIdxFolder(const std::string& spec) { return HasIdxFiles(spec, SplitOf::kT
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenInMemory(const std::string& spec, SplitOf split,
                                                         const DatasetOptions& options) {
   ASSIGN_OR_RETURN(ImageSet set, OpenDataset(spec, split, options));
-  ASSIGN_OR_RETURN(std::vector<std::string> names, NameClasses({}, set.labels, set.classes));
-  return std::make_unique<MemorySet>(std::move(set), std::move(names));
+  return MemorySet::Create(std::move(set));
 }
 
 constexpr Format kFormats[] = {

@@ -24,9 +24,10 @@ struct Format {
 absl::Span<const Format> Formats();
 
 // Opens a split. NotFound where there is no such path, or nothing known in it: the message lists what was looked for.
-// InvalidArgument or DataLoss where what is there is wrong or cannot be read, FailedPrecondition where an option is not for
-// this format. One of NoSplit's (data/no_split.h) where the set is there and has no images of the split. A test set that
-// does not name its classes has `options.classes` of them: those of the training set.
+// InvalidArgument or DataLoss where what is there is wrong or cannot be read, InvalidArgument where synthetic data are to be
+// of no image's shape, FailedPrecondition where an option is not for this format. One of NoSplit's (data/no_split.h) where
+// the set is there and has no images of the split. A test set that does not name its classes has `options.classes` of them:
+// those of the training set.
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const std::string& spec, SplitOf split,
                                                        const DatasetOptions& options);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "program/types.h"
 
 namespace colonnade::data {
@@ -20,6 +21,9 @@ struct ImageSet {
 
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
 };
+
+// Returns InvalidArgument with expected and found where `shape` is no image's {C, H, W}, each at least 1.
+absl::Status CheckImageShape(const program::Shape& shape);
 
 }  // namespace colonnade::data
 

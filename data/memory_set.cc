@@ -4,6 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/with_context.h"
+#include "data/class_names.h"
 
 namespace colonnade::data {
 namespace {
@@ -16,7 +20,52 @@ void InterleaveChannels(int64_t channels, int64_t plane, uint8_t* pixels, std::v
   }
 }
 
+// Multiplies no extents, whose product may overflow. REQUIRES: CheckImageShape.
+bool HasAnImageForEachLabel(const ImageSet& set) {
+  if (set.labels.empty()) return set.pixels.empty();
+  auto left = static_cast<int64_t>(set.pixels.size());
+  for (int64_t count : {set.size(), set.sample_shape[0], set.sample_shape[1], set.sample_shape[2]}) {
+    if (left % count != 0) return false;
+    left /= count;
+  }
+  return left == 1;
+}
+
+absl::Status CheckImages(const ImageSet& set) {
+  RETURN_IF_ERROR(CheckImageShape(set.sample_shape));
+  if (HasAnImageForEachLabel(set)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("expected %d images %s, one for each label, found %d pixels", set.size(),
+                                                    program::ToString(set.sample_shape), set.pixels.size()));
+}
+
+absl::Status CheckLabels(const std::vector<int32_t>& labels, int64_t classes) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const absl::Status status = CheckLabel(labels[i], classes);
+    if (!status.ok()) return base::WithContext(status, absl::StrCat("sample ", i));
+  }
+  return absl::OkStatus();
+}
+
+// Checks `set` and fills in `names`.
+absl::Status CheckSet(const ImageSet& set, std::vector<std::string>& names) {
+  RETURN_IF_ERROR(CheckImages(set));
+  const auto named = static_cast<int64_t>(names.size());
+  if (set.classes < 0 || (named > 0 && set.classes > 0 && named != set.classes)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected a name for each class or none, found %d names of %d classes", named, set.classes));
+  }
+  RETURN_IF_ERROR(CheckLabels(set.labels, std::max(named, set.classes)));
+  ASSIGN_OR_RETURN(names, NameClasses(std::move(names), set.labels, set.classes));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<MemorySet>> MemorySet::Create(ImageSet set, std::vector<std::string> class_names,
+                                                             std::vector<std::string> notes) {
+  RETURN_IF_ERROR(base::WithContext(CheckSet(set, class_names), set.name.empty() ? "images" : set.name));
+  return std::unique_ptr<MemorySet>(new MemorySet(std::move(set), std::move(class_names), std::move(notes)));
+}
 
 MemorySet::MemorySet(ImageSet set, std::vector<std::string> class_names, std::vector<std::string> notes)
     : set_(std::move(set)), class_names_(std::move(class_names)), notes_(std::move(notes)) {

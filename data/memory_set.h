@@ -2,6 +2,7 @@
 #ifndef COLONNADE_DATA_MEMORY_SET_H_
 #define COLONNADE_DATA_MEMORY_SET_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +15,11 @@ namespace colonnade::data {
 
 class MemorySet final : public SampleSet {
  public:
-  // Channels become innermost here, once. REQUIRES: a name for each of set.classes.
-  MemorySet(ImageSet set, std::vector<std::string> class_names, std::vector<std::string> notes = {});
+  // Makes a set; channels become innermost here, once. Without names, classes are named by their numbers; where set.classes
+  // is 0, there are as many as names, or as labels need. InvalidArgument, with expected and found, where sample_shape is no
+  // image's, pixels are not those of an image for each label, a label is of no class, or names are not one for each class.
+  static absl::StatusOr<std::unique_ptr<MemorySet>> Create(ImageSet set, std::vector<std::string> class_names = {},
+                                                           std::vector<std::string> notes = {});
 
   const std::string& name() const override { return set_.name; }
   int64_t size() const override { return set_.size(); }
@@ -28,6 +32,8 @@ class MemorySet final : public SampleSet {
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override;
 
  private:
+  MemorySet(ImageSet set, std::vector<std::string> class_names, std::vector<std::string> notes);
+
   ImageSet set_;  // pixels: [N, H, W, C]
   std::vector<std::string> class_names_, notes_;
 };

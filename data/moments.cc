@@ -105,7 +105,7 @@ void AddImage(const Measured& measured, const uint8_t* pixels, Sums& sums) {
 
 absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& view,
                                        const MeasureOptions& options) {
-  if (set->size() < 1) return absl::InvalidArgumentError(absl::StrCat(set->name(), ": expected samples, found none"));
+  RETURN_IF_ERROR(CheckSamples(set.get()));
   const Measured measured = WhatIsMeasured(*set, view, options.border);
   RETURN_IF_ERROR(CheckBorder(measured));
   const int64_t image_bytes = measured.view.height * measured.view.width * measured.view.channels;

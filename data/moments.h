@@ -28,7 +28,7 @@ struct MeasureOptions {
   absl::Duration timeout = absl::Seconds(60);  // for one sample, as of a BatchRing
 };
 // Measures all images where the set says that they have one shape; else at most kMostMeasured evenly chosen ones, each
-// as `view`, which draws nothing at random, shows it. InvalidArgument of a set without samples.
+// as `view`, which draws nothing at random, shows it. Errors as CheckSamples, too.
 absl::StatusOr<Moments> MeasureMoments(std::shared_ptr<const SampleSet> set, const AugmentOptions& view,
                                        const MeasureOptions& options);
 

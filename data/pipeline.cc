@@ -113,7 +113,7 @@ std::string DescribeAugmentation(const AugmentOptions& augment) {
                       augment.lighting > 0 ? ", lighting changed" : "", augment.cutout > 0 ? ", with squares cut out" : "");
 }
 
-absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) {
+absl::Status CheckOptions(const PipelineOptions& options) {
   RETURN_IF_ERROR(options.augment.Check());
   if (options.threads < 1 || options.prefetch < 1 || options.timeout <= absl::ZeroDuration()) {
     return absl::FailedPreconditionError(absl::StrFormat(
@@ -124,19 +124,19 @@ absl::Status CheckOptions(const SampleSet& set, const PipelineOptions& options) 
     return absl::FailedPreconditionError(
         absl::StrFormat("expected 0 or more bytes for indices of JPEGs, found %d", options.jpeg_index_bytes));
   }
-  if (set.size() < 1) return absl::InvalidArgumentError(absl::StrCat(set.name(), ": expected samples, found none"));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(std::shared_ptr<const SampleSet> set, PipelineOptions options) {
+  RETURN_IF_ERROR(CheckSamples(set.get()));
   if (const auto shape = set->image_shape(); shape.has_value() && options.augment.height == 0) {
     options.augment.channels = (*shape)[0];
     options.augment.height = (*shape)[1];
     options.augment.width = (*shape)[2];
   }
-  RETURN_IF_ERROR(CheckOptions(*set, options));
+  RETURN_IF_ERROR(CheckOptions(options));
   if (options.moments.mean.empty() || options.moments.std.empty()) {
     const AugmentOptions whole{
         .height = options.augment.height, .width = options.augment.width, .channels = options.augment.channels};

@@ -54,6 +54,7 @@ struct PipelineOptions {
 class Pipeline : public engine::DataSource {
  public:
   // Makes a pipeline; measures the moments that are empty. FailedPrecondition names the option whose value is wrong.
+  // Errors as CheckSamples, too.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(std::shared_ptr<const SampleSet> set, PipelineOptions options);
 
   std::string description() const override;

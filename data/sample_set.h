@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "program/types.h"
@@ -45,6 +46,9 @@ class SampleSet {
   // sample, where the file has gone, cannot be read, or is not what it was when the set was opened.
   virtual absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const = 0;
 };
+
+// Returns InvalidArgument where `set` is null, has no samples, or states an image_shape() that is no image's.
+absl::Status CheckSamples(const SampleSet* set);
 
 // Returns the largest label + 1: how many classes the samples have, where the set may have more.
 inline int64_t LabelledClasses(const SampleSet& set) {

@@ -142,6 +142,21 @@ TEST(Synthetic, HasTheShapeAskedForAndIsTheSameEachTime) {
   EXPECT_EQ(static_cast<int64_t>(a->pixels.size()), a->size() * 3 * 7 * 9);
 }
 
+TEST(Synthetic, IsOfImagesAndOfOneClassAtLeast) {
+  const auto refused = [](const DatasetOptions& options) {
+    const absl::Status status = OpenDataset("synthetic", SplitOf::kTrain, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  for (const program::Shape& shape : std::vector<program::Shape>{{}, {8, 8}, {1, 1, 8, 8}, {1, 8, 0}, {-1, 8, 8}}) {
+    for (const int64_t pad : {0, 2}) {
+      EXPECT_EQ(refused({.synthetic_shape = shape, .pad = pad}),
+                "synthetic_shape: expected images [C,H,W] with extents of at least 1, found " + program::ToString(shape));
+    }
+  }
+  EXPECT_EQ(refused({.synthetic_classes = 0}), "synthetic_classes: expected at least 1, found 0");
+}
+
 TEST(Synthetic, TheMeanOfAnImageGrowsWithItsClass) {
   absl::StatusOr<ImageSet> set =
       OpenDataset("synthetic", SplitOf::kTrain, {.synthetic_shape = {1, 16, 16}, .synthetic_classes = 4});

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "data/formats.h"
 #include "data/pipeline.h"
 #include "gmock/gmock.h"
@@ -19,6 +20,7 @@ namespace {
 
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr AugmentOptions kShifted{.cropping = Cropping::kPadded, .pad = 1};
 
@@ -29,8 +31,13 @@ std::unique_ptr<Pipeline> Open(std::shared_ptr<const SampleSet> set, PipelineOpt
 }
 
 std::unique_ptr<Pipeline> Open(ImageSet set, PipelineOptions options) {
-  std::vector<std::string> names(set.classes, "one");
-  return Open(std::make_shared<MemorySet>(std::move(set), std::move(names)), std::move(options));
+  return Open(*MemorySet::Create(std::move(set)), std::move(options));
+}
+
+std::string WhyRefused(ImageSet set, std::vector<std::string> names = {}) {
+  const absl::Status status = MemorySet::Create(std::move(set), std::move(names)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
 }
 
 std::vector<uint8_t> ReadImages(Pipeline& pipeline, int64_t position, int64_t count) {
@@ -109,11 +116,55 @@ TEST(MemorySet, MeanAndDeviationScaleEachChannel) {
   EXPECT_THAT(scaling.scale[0] * 51 + scaling.shift[0], DoubleEq((0.2 - 0.1) / 0.5));
   EXPECT_THAT(scaling.scale[1] * 102 + scaling.shift[1], DoubleEq((0.4 - 0.2) / 0.25));
   for (const Moments& wrong : {Moments{.mean = {1, 2}}, Moments{.std = {0}}}) {
-    EXPECT_EQ(Pipeline::Create(std::make_shared<MemorySet>(set, std::vector<std::string>{"one"}), {.moments = wrong})
-                  .status()
-                  .code(),
+    EXPECT_EQ(Pipeline::Create(*MemorySet::Create(set), {.moments = wrong}).status().code(),
               absl::StatusCode::kFailedPrecondition);
   }
+}
+
+// Extents whose product overflows to the number of pixels, too.
+TEST(MemorySet, TakesOneImageForEachLabelAlone) {
+  const ImageSet pair{.name = "pair", .sample_shape = {3, 1, 2}, .pixels = std::vector<uint8_t>(12), .labels = {0, 1}};
+  EXPECT_TRUE(MemorySet::Create(pair).ok());
+  for (const size_t found : {0, 6, 11, 13, 24}) {
+    ImageSet wrong = pair;
+    wrong.pixels.resize(found);
+    EXPECT_EQ(WhyRefused(wrong),
+              absl::StrFormat("pair: expected 2 images [3,1,2], one for each label, found %d pixels", found));
+  }
+  EXPECT_EQ(WhyRefused({.sample_shape = {1, 1, 1}, .pixels = {1}}),
+            "images: expected 0 images [1,1,1], one for each label, found 1 pixels");
+  constexpr int64_t kLarge = int64_t{1} << 32;
+  EXPECT_THAT(WhyRefused({.sample_shape = {1, kLarge, kLarge}, .labels = {0}}), HasSubstr("found 0 pixels"));
+}
+
+TEST(MemorySet, TakesShapesOfImagesAlone) {
+  for (const program::Shape& shape : std::vector<program::Shape>{{}, {4}, {2, 2}, {1, 1, 2, 2}, {1, 0, 4}, {-1, -2, 2}}) {
+    EXPECT_EQ(WhyRefused({.name = "odd", .sample_shape = shape, .pixels = {1, 2, 3, 4}, .labels = {0}}),
+              "odd: expected images [C,H,W] with extents of at least 1, found " + program::ToString(shape));
+  }
+}
+
+TEST(MemorySet, TakesLabelsOfItsClassesAlone) {
+  ImageSet set{.name = "two", .sample_shape = {1, 1, 1}, .pixels = {1, 2}, .labels = {0, -1}};
+  EXPECT_EQ(WhyRefused(set), "two: sample 1: expected a label from 0 and below 100000 classes, found -1");
+  set.labels = {2, 0};
+  EXPECT_THAT(WhyRefused(set, {"ant", "bee"}), HasSubstr("sample 0: expected a label from 0 and below 2 classes, found 2"));
+  set.classes = 2;
+  EXPECT_THAT(WhyRefused(set), HasSubstr("sample 0: expected a label from 0 and below 2 classes, found 2"));
+}
+
+TEST(MemorySet, HasANameForEachClass) {
+  ImageSet set{.name = "one", .sample_shape = {1, 1, 1}, .pixels = {1}, .labels = {1}};
+  EXPECT_THAT((*MemorySet::Create(set))->class_names(), ElementsAre("0", "1"));
+  EXPECT_THAT((*MemorySet::Create(set, {"ant", "bee", "cat"}))->class_names(), ElementsAre("ant", "bee", "cat"));
+  set.classes = 3;
+  EXPECT_THAT((*MemorySet::Create(set))->class_names(), ElementsAre("0", "1", "2"));
+  for (const size_t count : {1, 2, 4}) {
+    EXPECT_EQ(WhyRefused(set, std::vector<std::string>(count, "ant")),
+              absl::StrFormat("one: expected a name for each class or none, found %d names of 3 classes", count));
+  }
+  set.classes = -1;
+  EXPECT_THAT(WhyRefused(set), HasSubstr("found 0 names of -1 classes"));
 }
 
 }  // namespace

@@ -73,6 +73,21 @@ Delivered ReadInBatches(Pipeline& pipeline, int64_t count, int64_t batch) {
   return all;
 }
 
+TEST(Pipeline, TakesNoSetButOneOfSamplesWhoseShapeIsAnImages) {
+  const auto refused = [](std::shared_ptr<const SampleSet> set) {
+    const absl::Status status = Pipeline::Create(set, {}).status(), measured = MeasureMoments(set, {}, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(status, measured);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refused(nullptr), "expected a set of samples, found none");
+  EXPECT_EQ(refused(std::make_shared<TestSet>(0)), "made-up train: expected samples, found none");
+  for (const program::Shape& shape : std::vector<program::Shape>{{}, {4}, {2, 2}, {1, 1, 2, 2}, {1, 0, 2}}) {
+    EXPECT_EQ(refused(std::make_shared<TestSet>(3, shape)),
+              "made-up train: expected images [C,H,W] with extents of at least 1, found " + program::ToString(shape));
+  }
+}
+
 TEST(Pipeline, AnEpochHasEachSampleOnceWithItsLabel) {
   const auto pipeline = Open(std::make_shared<TestSet>(300), Options({.seed = 5, .threads = 2}));
   std::set<std::vector<int>> orders;
