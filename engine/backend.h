@@ -124,12 +124,12 @@ class Backend {
 
   // Makes `program` ready; it and `slots` must outlive the result, the backend need not. Blocks until steps that were
   // launched have ended. Errors: what the machine or a library refuses, naming the task; ResourceExhausted if a device's
-  // memory is too small.
+  // memory is too small. REQUIRES: program::Verify(program) is OK.
   virtual absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const program::Program& program,
                                                               const HostSlot (&slots)[2]) = 0;
 
   // Returns the bytes that Load would take on each device, layouts and workspaces included; nothing is taken. Errors: those
-  // of Load.
+  // of Load. REQUIRES: as Load.
   virtual absl::StatusOr<std::vector<DeviceMemory>> MemoryOf(const program::Program& program) = 0;
 
   // Returns the bytes of `device` that all loaded Programs take now: less than their sum, since they share memory.

@@ -53,7 +53,8 @@ struct InputOf {
 class Executor {
  public:
   // Loads `program`, which must outlive the executor, on `backend`, which need not. InvalidArgument where its input
-  // "scalars" is not program::StepScalar; FailedPrecondition where the backend has too few devices.
+  // "scalars" is not program::StepScalar; FailedPrecondition where the backend has too few devices. REQUIRES:
+  // program::Verify(program) is OK.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const program::Program& program, Backend& backend);
   static absl::StatusOr<std::unique_ptr<Executor>> Create(program::Program&&, Backend&) = delete;  // it would be gone
 

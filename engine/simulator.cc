@@ -73,6 +73,10 @@ std::vector<int64_t> PeakMemoryOf(const Program& program) {
 }  // namespace
 
 absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices) {
+  if (devices < 1) {
+    return absl::FailedPreconditionError(absl::StrFormat("devices: expected 1 to %d of machine %s, found %d",
+                                                         machine.device_count(), machine.Title(), devices));
+  }
   if (devices > machine.device_count()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("the Program uses %d devices, machine %s has %d", devices, machine.Title(), machine.device_count()));

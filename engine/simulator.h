@@ -60,10 +60,11 @@ struct Simulation {
 class Simulator {
  public:
   // Makes a simulator for Programs of at most `devices`, the machine's first ones. `machine` must outlive the result.
-  // FailedPrecondition where it has fewer devices.
+  // FailedPrecondition where it has fewer devices, or `devices` is below 1.
   static absl::StatusOr<Simulator> Create(const Machine& machine, int devices);
+  static absl::StatusOr<Simulator> Create(Machine&&, int) = delete;  // it would be gone
 
-  // Simulates `program`. REQUIRES: it has no more devices than the simulator.
+  // Simulates `program`. REQUIRES: program::Verify(program) is OK; it has no more devices than the simulator.
   absl::StatusOr<Simulation> Run(const program::Program& program, const SimulatorOptions& options = {}) const;
   // Returns DeviceGroupClasses::ClassOf, which tells devices apart that may not stand for each other. It is valid as long as
   // the simulator is; for one thread.
@@ -71,7 +72,8 @@ class Simulator {
   // Simulates all devices by their representatives. The result differs from that of the whole Program: the trace has only
   // the representatives, and peak_memory_bytes are theirs; where GroupClassifier has not told them apart, devices that do
   // alike wait for the slowest of meetings that are alike; where devices share cores, those that do alike do
-  // it at the same time (within 3 % of the step).
+  // it at the same time (within 3 % of the step). REQUIRES: they are partition::LowerRepresentatives' of at most as many
+  // devices as the simulator's.
   absl::StatusOr<Simulation> Run(const program::RepresentativeProgram& representatives,
                                  const SimulatorOptions& options = {}) const;
 
@@ -83,7 +85,8 @@ class Simulator {
   Routes routes_;
 };
 
-// Simulate one Program, whole or by the devices that stand for all. FailedPrecondition where the machine has fewer devices.
+// Simulate one Program, whole or by the devices that stand for all. FailedPrecondition where it has no devices, or the
+// machine has fewer. REQUIRES: as Simulator::Run.
 absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
                                     const SimulatorOptions& options = {});
 absl::StatusOr<Simulation> Simulate(const program::RepresentativeProgram& representatives, const Machine& machine,

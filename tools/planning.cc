@@ -94,6 +94,10 @@ class AloneCosts {
 }  // namespace
 
 absl::Status CheckDevices(const engine::Machine& machine, int devices) {
+  if (devices < 1) {
+    return absl::FailedPreconditionError(absl::StrFormat("devices: expected 1 to %d of machine %s, found %d",
+                                                         machine.device_count(), machine.Title(), devices));
+  }
   if (devices <= machine.device_count()) return absl::OkStatus();
   std::vector<std::string> names;
   for (const data::EmbeddedFile& file : ShippedMachines()) {
@@ -170,6 +174,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
 
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices) {
+  RETURN_IF_ERROR(CheckDevices(machine, devices));
   double least = std::numeric_limits<double>::infinity();
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));

@@ -32,18 +32,18 @@ struct SearchOptions {
 // Runs the planner with the simulator of `machine` as its judge. The first plan is the choice: a named plan unless the
 // planner's is faster by more than the simulator's error. It fits by all that it takes. The memory of candidates is what the
 // search judged, without what layouts and workspaces add on the CPU, and of many micro-batches about what it is; of those
-// that do not fit by all that they take, it is that. FailedPrecondition where the machine has fewer devices.
+// that do not fit by all that they take, it is that. Errors as CheckDevices, too.
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
                                                                 const SearchOptions& search = {});
 
 // Returns the seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
-// (partition/planner.h).
+// (partition/planner.h). Errors as CheckDevices, too.
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices);
 
-// Returns FailedPrecondition where the machine has fewer devices, naming shipped profiles that have enough.
+// Returns FailedPrecondition where `devices` is below 1, or the machine has fewer, naming shipped profiles that have enough.
 absl::Status CheckDevices(const engine::Machine& machine, int devices);
 
 // Returns what is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
@@ -64,8 +64,8 @@ struct Predicted {
   engine::Simulation simulation;
 };
 // Simulates a training step. The peak memory of CPU devices is what the CPU backend would take with `kernels`, by default
-// those whose rates the profile states; with oneDNN's where this processor has none of Winograd's. FailedPrecondition where
-// the machine has fewer devices than the plan.
+// those whose rates the profile states; with oneDNN's where this processor has none of Winograd's. Errors as
+// CheckDevices, of the plan's devices.
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower,
                                   std::optional<cpu::CpuOptions::Kernels> kernels = std::nullopt);

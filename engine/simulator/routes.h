@@ -41,7 +41,7 @@ class Routes {
   // Finds the route of fewest links, at most 64, then of the greatest rate, between each two devices; none leads through a
   // device. InvalidArgument where a device has no route to another.
   static absl::StatusOr<Routes> Create(const Machine& machine) { return Create(machine, machine.device_count()); }
-  // Finds the routes between the machine's first `devices` alone.
+  // Finds the routes between the machine's first `devices` alone. REQUIRES: 1 <= devices <= machine.device_count().
   static absl::StatusOr<Routes> Create(const Machine& machine, int devices);
 
   // Returns the legs of a transfer: one; or two, to the node "host" and from there, where the pair has no peer access, of

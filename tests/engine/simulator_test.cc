@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -337,6 +338,24 @@ TEST(Simulate, ManyTasksASecond) {
   std::printf("%.0f tasks/s\n", rate);
   EXPECT_GT(rate, kSanitized ? 20'000 : 200'000);
 }
+
+TEST(Simulator, IsOfOneDeviceAtLeast) {
+  const Machine machine = OnASwitch(8);
+  for (const int devices : {0, -1}) {
+    const absl::Status status = Simulator::Create(machine, devices).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_EQ(status.message(), absl::StrCat("devices: expected 1 to 8 of machine test, found ", devices));
+  }
+  Program none;
+  none.device_count = 0;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Simulate(none, machine).status()));
+}
+
+template <class M>
+concept MakesASimulator = requires(M&& machine) {
+  Simulator::Create(std::forward<M>(machine), 1);
+};
+static_assert(MakesASimulator<const Machine&> && !MakesASimulator<Machine>, "a simulator does not outlive its machine");
 
 // Under each computation of 5 ms the 3 ms are sent that the one before has made.
 TEST(Simulate, TasksThatWaitForEachOtherAreADeadlock) {

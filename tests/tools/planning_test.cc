@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::Pair;
+using ::testing::StartsWith;
 
 constexpr int64_t kLargeBatch = 3 << 10;
 
@@ -96,6 +97,22 @@ int64_t PeakOf(const engine::Machine& machine, const layers::LayerGraph& graph, 
 
 // Steps of many micro-batches are judged by that of three, to whose memory the images of the others are added: without them
 // a third of these would lack.
+TEST(CheckDevices, AsksForOneAtLeastAndNoMoreThanTheMachineHas) {
+  const engine::Machine machine = *OpenMachine("dgx1-v100");
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  EXPECT_TRUE(CheckDevices(machine, 1).ok() && CheckDevices(machine, 8).ok());
+  for (const auto& [devices, message] :
+       std::vector<std::pair<int, std::string>>{{0, "devices: expected 1 to 8 of machine dgx1-v100, found 0"},
+                                                {-1, "devices: expected 1 to 8 of machine dgx1-v100, found -1"},
+                                                {50, "devices: machine dgx1-v100 has 8, found 50"}}) {
+    const absl::Status checked = CheckDevices(machine, devices);
+    EXPECT_EQ(checked.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(checked.message()), StartsWith(message));
+    EXPECT_EQ(LeastSecondsOn(machine, graph, 48, devices).status(), checked);
+    EXPECT_EQ(SearchPlansOn(machine, graph, {.global_batch = 48}, devices).status(), checked);
+  }
+}
+
 TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   const engine::Machine machine = *OpenMachine("dgx1-v100");
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
