@@ -98,6 +98,20 @@ Manifest FromJson(const Json& json) {
   return manifest;
 }
 
+// Refuses what FromJson could not read back.
+absl::Status CheckReadable(const Manifest& manifest) {
+  const RunPosition& position = manifest.position;
+  if (position.step < 0 || position.sample < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a checkpoint's position: expected a step and a sample of at least 0, found step %d and sample %d",
+                        position.step, position.sample));
+  }
+  const std::optional<TestScores>& test = manifest.test;
+  if (!test.has_value() || (std::isfinite(test->top1) && std::isfinite(test->loss))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "a checkpoint's test: expected a finite top-1 accuracy and loss, found %g and %g", test->top1, test->loss));
+}
+
 // What was a checkpoint is none while its files are replaced.
 absl::Status Revoke(const std::string& folder, const FileCalls& calls) {
   if (calls.Unlink(absl::StrCat(folder, "/", kManifestName).c_str()) == 0) return SyncFolder(folder, calls);
@@ -135,6 +149,11 @@ absl::Status CheckTensor(const TensorView& found, const CheckpointTensor& stated
                                  first_byte + static_cast<int64_t>(found.bytes.size()), stated.xxh3, xxh3));
 }
 
+bool Keeps(const program::Program& program, StateKind kind) {
+  return std::any_of(program.parameters.begin(), program.parameters.end(),
+                     [&](const program::Parameter& parameter) { return !parameter.pieces(kind).empty(); });
+}
+
 // Returns what the file has, where that is what the manifest states.
 absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFile& stated, const OnRead& on_read) {
   if (static_cast<int64_t>(bytes.size()) != stated.bytes) {
@@ -155,6 +174,18 @@ absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFi
     if (on_read) on_read(static_cast<int64_t>(found[i].bytes.size()));
   }
   return file;
+}
+
+// Checks that an optimiser's state of `kind` is there where the Program keeps it, and not otherwise; CheckState would name a
+// tensor of it.
+absl::Status CheckMoments(const program::Program& program, StateKind kind, bool has_them) {
+  const bool keeps_them = Keeps(program, kind);
+  if (has_them == keeps_them) return absl::OkStatus();
+  const char* moments = kind == StateKind::kMomentum ? "momenta" : "second moments";
+  const std::string what =
+      keeps_them ? absl::StrFormat("expected %s, which the Program's optimiser keeps, found none", moments)
+                 : absl::StrFormat("expected no %s, which the Program's optimiser does not keep, found some", moments);
+  return absl::InvalidArgumentError(absl::StrCat(what, "; another optimiser wrote the checkpoint"));
 }
 
 }  // namespace
@@ -203,6 +234,7 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view text) {
 }
 
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state, const FileCalls& calls) {
+  RETURN_IF_ERROR(CheckReadable(manifest));
   // Not those above it: the folder of the run is not made anew without its lock.
   RETURN_IF_ERROR(MakeFolder(folder, calls));
   RETURN_IF_ERROR(Revoke(folder, calls));
@@ -217,6 +249,7 @@ absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const
 }
 
 absl::Status WriteManifest(const std::string& folder, const Manifest& manifest, const FileCalls& calls) {
+  RETURN_IF_ERROR(CheckReadable(manifest));
   const std::string json = ToJson(manifest);
   return ReplaceFile(
       absl::StrCat(folder, "/", kManifestName), [&json](Append append) { return append(json); }, calls);
@@ -272,13 +305,12 @@ std::vector<TensorView> VerifiedCheckpoint::tensors(StateKind kind) const {
 absl::Status VerifiedCheckpoint::Restore(LoadedProgram& loaded) const {
   const program::Program& program = loaded.program();
   const bool has_averages = !tensors(StateKind::kAverage).empty();
-  const bool keeps_averages = std::any_of(program.parameters.begin(), program.parameters.end(), [](const auto& parameter) {
-    return !parameter.pieces(StateKind::kAverage).empty();
-  });
+  const bool keeps_averages = Keeps(program, StateKind::kAverage);
   std::vector<StateKind> kinds;
   for (StateKind kind : kStateKinds) {
     const bool is_moment = kind == StateKind::kMomentum || kind == StateKind::kSecondMoment;
     if (is_moment && program.mode == program::Mode::kEval) continue;
+    if (is_moment) RETURN_IF_ERROR(WithContext(CheckMoments(program, kind, !tensors(kind).empty()), folder_));
     if (kind == StateKind::kAverage && has_averages != keeps_averages) continue;
     kinds.push_back(kind);
   }

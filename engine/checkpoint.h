@@ -71,11 +71,12 @@ std::string ToJson(const Manifest& manifest);
 absl::StatusOr<Manifest> ManifestFromJson(absl::string_view json);
 
 // Writes a checkpoint to `folder`: makes it where it is missing; a checkpoint that is there stops being one first. Fills in
-// `manifest.files`. DataLoss where the machine refuses; the folder then holds no checkpoint.
+// `manifest.files`. DataLoss where the machine refuses; the folder then holds no checkpoint. InvalidArgument, and nothing is
+// written, where step or sample is negative, or a score of the test not finite.
 absl::Status WriteCheckpoint(const std::string& folder, Manifest manifest, const StateCopy& state,
                              const base::FileCalls& calls = base::FileCalls());
 
-// Replaces the manifest of a checkpoint whose other files are as it says.
+// Replaces the manifest of a checkpoint whose other files are as it says. Errors as WriteCheckpoint.
 absl::Status WriteManifest(const std::string& folder, const Manifest& manifest,
                            const base::FileCalls& calls = base::FileCalls());
 
@@ -103,7 +104,7 @@ class VerifiedCheckpoint {
   std::vector<TensorView> tensors(StateKind kind) const;
   // Writes the state to the devices. Averages that the checkpoint lacks begin with the parameters; averages that the Program
   // does not keep are left out, as are the moments where it evaluates. InvalidArgument, and nothing is written, where the
-  // rest is not the state of the Program's network.
+  // rest is not the state of the Program's network, or another optimiser's.
   absl::Status Restore(LoadedProgram& loaded) const;
 
  private:
@@ -117,8 +118,8 @@ class VerifiedCheckpoint {
 // goes on.
 absl::StatusOr<RunPosition> RestoreCheckpoint(const std::string& folder, LoadedProgram& loaded);
 
-// Copies the state from the devices and writes it to `folder`, as WriteCheckpoint. InvalidArgument where a value is not
-// finite. REQUIRES: synchronized.
+// Copies the state from the devices and writes it to `folder`, as WriteCheckpoint. InvalidArgument, too,
+// where a value is not finite. REQUIRES: synchronized.
 absl::Status SaveCheckpoint(const std::string& folder, const LoadedProgram& loaded, const RunPosition& position,
                             const RunFields& run = {});
 

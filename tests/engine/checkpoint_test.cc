@@ -4,8 +4,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/checkpoint_saver.h"
@@ -103,8 +105,32 @@ TEST_F(Checkpoint, ThatLacksAKindOfStateChangesNothing) {
   const std::string before = BytesOf(StateOf(made));
   const absl::Status status = RestoreCheckpoint(In("c"), made.loaded).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("momentum.safetensors: tensor \"w\": expected shape"));
+  EXPECT_EQ(status.message(), In("c") +
+                                  ": expected momenta, which the Program's optimiser keeps, found none; "
+                                  "another optimiser wrote the checkpoint");
   EXPECT_EQ(BytesOf(StateOf(made)), before) << "the values were written before the momenta were looked for";
+}
+
+TEST_F(Checkpoint, ThatCouldNotBeReadBackIsNotWritten) {
+  const Loaded made = Drawn(1, 1);
+  Save(made);
+  const std::string before = *ReadFile(Files()[2]);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::pair<Manifest, std::string> wrong[] = {
+      {{.position = {.step = -1, .sample = 768}}, "at least 0, found step -1 and sample 768"},
+      {{.position = {.step = 12, .sample = -1}}, "at least 0, found step 12 and sample -1"},
+      {{.test = TestScores{.top1 = kNan, .loss = 1}}, "expected a finite top-1 accuracy and loss, found nan and 1"},
+      {{.test = TestScores{.top1 = 0, .loss = kNan}}, "expected a finite top-1 accuracy and loss, found 0 and nan"}};
+  for (const auto& [manifest, message] : wrong) {
+    for (const absl::Status& status : {WriteCheckpoint(In("c"), manifest, StateOf(made)), WriteManifest(In("c"), manifest),
+                                       WriteCheckpoint(In("new"), manifest, StateOf(made))}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    }
+  }
+  EXPECT_EQ(SaveCheckpoint(In("new"), made.loaded, {.step = -1}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(std::filesystem::exists(In("new")));
+  EXPECT_EQ(*ReadFile(Files()[2]), before);
 }
 
 TEST_F(Checkpoint, SaysWhereTheRunStands) {

@@ -157,6 +157,24 @@ TEST_F(SavedState, IsThatOfAnExecutorWhoseBackendHasGone) {
   EXPECT_EQ(run.State(), other.State());
 }
 
+TEST_F(SavedState, OfAnotherOptimiserIsRefusedByWhatItKeeps) {
+  Training sgd("lenet", kPlans[2]), adamw("lenet", kPlans[2], {.optimizer = program::AdamW{}});
+  const auto refused = [&](Training& saved, Training& restored) {
+    EXPECT_TRUE(SaveCheckpoint(In("c"), saved.executor->loaded(), {}).ok());
+    const auto before = restored.State();
+    const absl::Status status = RestoreCheckpoint(In("c"), restored.executor->loaded()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(restored.State(), before);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refused(sgd, adamw), In("c") +
+                                     ": expected second moments, which the Program's optimiser keeps, found none; "
+                                     "another optimiser wrote the checkpoint");
+  EXPECT_EQ(refused(adamw, sgd), In("c") +
+                                     ": expected no second moments, which the Program's optimiser does not keep, "
+                                     "found some; another optimiser wrote the checkpoint");
+}
+
 TEST_F(SavedState, WhatIsNotFiniteIsNotSaved) {
   Training run("lenet", kPlans[0]);
   std::vector<NamedTensor> bad = *ReadTensors(run.executor->loaded());
