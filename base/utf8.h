@@ -1,4 +1,4 @@
-// Control characters in text of UTF-8: what a terminal obeys instead of showing it.
+// The characters of UTF-8, and the control characters among them: what a terminal obeys instead of showing it.
 #ifndef COLONNADE_BASE_UTF8_H_
 #define COLONNADE_BASE_UTF8_H_
 
@@ -7,6 +7,13 @@
 #include "absl/strings/string_view.h"
 
 namespace colonnade::base {
+
+// Returns the bytes of the character that `text` begins with (RFC 3629: in its shortest form, and no half of a surrogate
+// pair); 0 where it is none.
+size_t CharacterBytes(absl::string_view text);
+
+// Returns whether all of `text` is characters.
+bool IsUtf8(absl::string_view text);
 
 // Returns the bytes of the control character that `text` begins with: one of ASCII, or U+0080 to U+009F; 0 where it is none.
 size_t ControlBytes(absl::string_view text);

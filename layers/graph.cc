@@ -174,9 +174,12 @@ LayerGraph InEvaluation(LayerGraph graph) {
   return graph;
 }
 
-// The name is printed as it is: to terminals, in tables and in logs.
+// The name is printed as it is: to terminals, in tables and in logs; files of weights and networks have it in UTF-8.
 GraphBuilder::GraphBuilder(std::string name) {
-  if (base::HasControls(name)) {
+  if (!base::IsUtf8(name)) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\": expected a name in UTF-8, found other bytes", absl::CEscape(name)));
+  } else if (base::HasControls(name)) {
     status_ = absl::InvalidArgumentError(
         absl::StrFormat("network \"%s\": expected a name without control characters, found some", absl::CEscape(name)));
   }
@@ -188,6 +191,7 @@ absl::Status GraphBuilder::CheckName(const std::string& name) const {
   if (name.empty() || base::HasControls(name) || absl::c_any_of(name, has_a_meaning)) {
     return absl::InvalidArgumentError("expected a name without spaces, control characters, quotes and @");
   }
+  if (!base::IsUtf8(name)) return absl::InvalidArgumentError("expected a name in UTF-8, found other bytes");
   const auto has_it = [&](const LayerNode& node) { return node.name == name; };
   if (!absl::c_any_of(graph_.nodes, has_it)) return absl::OkStatus();
   return absl::InvalidArgumentError("expected a name of its own, found the name of another layer");
@@ -233,8 +237,9 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   const char* type = TypeName(layer);
   absl::StatusOr<LayerNode> node = MakeNode(name, std::move(layer), std::move(inputs));
   if (!node.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, type, name, node.status().message()));
+    status_ = absl::InvalidArgumentError(absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, type,
+                                                         base::IsUtf8(name) ? name : absl::CEscape(name),
+                                                         node.status().message()));
     return LayerId{};
   }
   graph_.nodes.push_back(*std::move(node));

@@ -38,10 +38,10 @@ struct LayerNode {
 // convolutions and fully connected layers; all else counts as none.
 int64_t ForwardFlops(const LayerNode& node, int64_t n);
 
-// Nodes in topological order. Invariants: names are unique; node 0 is the Input of images; every layer reaches a
-// SoftmaxCrossEntropy, which no layer reads; the last node is one, the network's own loss; those before it are auxiliary and
-// have as many classes: training minimises the sum of all, evaluation runs what reaches the last. No two layers share a
-// stream of random numbers. Labels are not a node: losses read them.
+// Nodes in topological order. Invariants: names are unique, and in UTF-8, as the network's is; node 0 is the Input of
+// images; every layer reaches a SoftmaxCrossEntropy, which no layer reads; the last node is one, the network's own loss;
+// those before it are auxiliary and have as many classes: training minimises the sum of all, evaluation runs what reaches
+// the last. No two layers share a stream of random numbers. Labels are not a node: losses read them.
 struct LayerGraph {
   std::string name;
   std::vector<LayerNode> nodes;

@@ -3,8 +3,10 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 
 namespace colonnade::tools {
 namespace {
@@ -20,21 +22,11 @@ constexpr Colours kDark = {"#0d1117", "#161b22", "#e6edf3", "#9da7b3", "#3d444d"
 constexpr std::array<const char*, kSeriesColours> kSeries = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
                                                              "#e15759", "#76b7b2", "#9c755f", "#d4a72c"};
 
-// The length of the UTF-8 sequence at the beginning of `text` that stands for a character of XML; 0 where there is none.
+// The bytes of the character of XML that `text` begins with; 0 where there is none.
 size_t CharacterLength(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7F ? 1 : 0;
-  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
-  uint32_t code = byte(0) & (0xFFu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3Fu);
-  }
-  const bool is_short_enough = length == 2 || (length == 3 ? code >= 0x800 : code >= 0x10000);
-  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF, is_control = code < 0xA0;
-  const bool is_none = code == 0xFFFE || code == 0xFFFF || code > 0x10FFFF;
-  return is_short_enough && !is_surrogate && !is_control && !is_none ? length : 0;
+  const bool is_none = base::ControlBytes(text) > 0 || absl::StartsWith(text, "\xEF\xBF\xBE") ||
+                       absl::StartsWith(text, "\xEF\xBF\xBF");  // U+FFFE, U+FFFF
+  return is_none ? 0 : base::CharacterBytes(text);
 }
 
 std::string Rules(const Colours& colours) {

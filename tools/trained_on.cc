@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/json_text.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "base/with_context.h"
 #include "engine/json_fields.h"
 #include "nlohmann/json.hpp"
@@ -26,15 +27,6 @@ constexpr size_t kMostClassesStated = 1'000'000;
 constexpr int64_t kMostExtent = 1'000'000'000;
 constexpr engine::Bounds kMeans{.least = -data::kLargestMean, .most = data::kLargestMean},
     kDeviations{.least = data::kLeastDeviation, .most = data::kLargestDeviation};
-
-bool IsUtf8(const std::string& text) {
-  try {
-    (void)StatedJson(text).dump();
-    return true;
-  } catch (const StatedJson::exception&) {
-    return false;
-  }
-}
 
 void ReadNames(engine::JsonFields& fields, std::vector<std::string>& names) {
   fields.Each("class_names", /*needed=*/true, [&](const StatedJson& name, const std::string& place) {
@@ -97,7 +89,8 @@ absl::StatusOr<TrainedOn> FromJson(const std::string& text) {
 
 engine::Metadata ToMetadata(const TrainedOn& trained_on) {
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
-  for (const std::string& name : trained_on.class_names) names.push_back(IsUtf8(name) ? name : absl::StrCat(names.size()));
+  for (const std::string& name : trained_on.class_names)
+    names.push_back(base::IsUtf8(name) ? name : absl::StrCat(names.size()));
   const nlohmann::ordered_json json = {{"image", std::vector<int64_t>(trained_on.image.begin(), trained_on.image.end())},
                                        {"class_names", names},
                                        {"mean", trained_on.moments.mean},

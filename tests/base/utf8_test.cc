@@ -1,9 +1,40 @@
 #include "base/utf8.h"
 
+#include <string>
+
+#include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
 
 namespace colonnade::base {
 namespace {
+
+constexpr const char* kNoUtf8[] = {
+    "\x80",     "\xff",         "\xc3",         "\xc3(",        "\xc0\x80",         "\xc1\xbf",         "\xe0\x9f\xbf",
+    "\xe5\x8d", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x90\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"};
+
+TEST(IsUtf8, TakesEveryCharacter) {
+  for (const char* text : {"", "~\n", "\x7f", "\xc2\x80", "é", "\xdf\xbf", "\xe0\xa0\x80", "卷", "\xed\x9f\xbf",
+                           "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a é 卷"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  EXPECT_TRUE(IsUtf8(absl::string_view("\0a", 2)));
+}
+
+// Bytes that begin none; half of one; not the shortest form; halves of surrogate pairs; beyond U+10FFFF.
+TEST(IsUtf8, TakesNothingElse) {
+  for (const std::string text : kNoUtf8) {
+    EXPECT_FALSE(IsUtf8(text) || IsUtf8("é" + text) || IsUtf8(text + "a")) << absl::CHexEscape(text);
+    EXPECT_EQ(CharacterBytes(text), 0) << absl::CHexEscape(text);
+  }
+}
+
+TEST(CharacterBytes, AreThoseOfTheFirst) {
+  EXPECT_EQ(CharacterBytes(""), 0);
+  EXPECT_EQ(CharacterBytes("a\xff"), 1);
+  EXPECT_EQ(CharacterBytes("é卷"), 2);
+  EXPECT_EQ(CharacterBytes("卷é"), 3);
+  EXPECT_EQ(CharacterBytes("\xf0\x9f\x99\x82"), 4);
+}
 
 TEST(ControlBytes, AreOneOfAsciiAndTwoOfUnicode) {
   EXPECT_EQ(ControlBytes("\x1b[2J"), 1);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -175,6 +176,17 @@ TEST(GraphBuilder, NamesAreUniqueWords) {
                 net.Relu("relu", net.Relu("relu", x));
               }),
               HasSubstr("Relu \"relu\": expected a name of its own"));
+}
+
+TEST(GraphBuilder, NamesAreInUtf8) {
+  for (const char* name : {"\xff", "conv\xc3", "\xed\xa0\x80"}) {
+    const std::string escaped = absl::CEscape(name);
+    EXPECT_EQ(ErrorOf([&](GraphBuilder& net) { net.Input(name, {4}); }),
+              "network \"net\", Input \"" + escaped + "\": expected a name in UTF-8, found other bytes");
+    const absl::Status status = GraphBuilder(name).Build().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), "network \"" + escaped + "\": expected a name in UTF-8, found other bytes");
+  }
 }
 
 TEST(GraphBuilder, ANetworksNameHasNoControlCharacters) {
