@@ -77,7 +77,11 @@ template <class Tensor>
 absl::StatusOr<std::vector<const Tensor*>> Match(const Program& program, StateKind kind, absl::Span<const Tensor> tensors,
                                                  const std::set<std::string>& new_layers = {}) {
   absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
-  for (const Tensor& tensor : tensors) by_name.try_emplace(tensor.name, &tensor);
+  for (const Tensor& tensor : tensors) {
+    if (by_name.try_emplace(tensor.name, &tensor).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tensor \"%s\": expected one of that name, found several; leave out all but one", tensor.name));
+  }
   std::vector<const Tensor*> matched;
   for (const Parameter& parameter : program.parameters) {
     matched.push_back(nullptr);

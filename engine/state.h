@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensors(const LoadedProgram& loaded
 
 // Writes every copy of one kind of state of every parameter that has it. Averages begin anew with the parameters that are
 // written; those of a checkpoint are written after them. InvalidArgument that names the tensor where one is
-// missing, unknown or of another shape.
+// missing, unknown, there twice or of another shape.
 absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> tensors, StateKind kind = StateKind::kValue);
 
 // Copies the bytes of the state of `kinds` to `copy`, whose memory is used again where it fits. Beside the copy it takes no

@@ -137,6 +137,9 @@ TEST(WriteTensors, NamesTheTensorThatDoesNotFitAndWritesNothing) {
   tensors = good;
   tensors[0].values.pop_back();
   EXPECT_THAT(error(tensors), HasSubstr("tensor \"w\": expected 2400 values, found 2399"));
+  tensors = good;
+  tensors.push_back(good[1]);
+  EXPECT_THAT(error(tensors), HasSubstr("tensor \"u\": expected one of that name, found several"));
 }
 
 // "w" [6] trained and cut over `parts` devices, then the statistics "mean" and "var" [4], whole on each.
@@ -369,6 +372,9 @@ TEST(WriteState, NamesATensorWhoseBytesAreNotThoseOfItsShapeAndWritesNothing) {
   const absl::Status status = WriteState(loaded.loaded, StateKind::kValue, views);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "tensor \"u\": expected 32 bytes, found 31");
+  views[1] = views[0];
+  EXPECT_THAT(std::string(WriteState(loaded.loaded, StateKind::kValue, views).message()),
+              HasSubstr("tensor \"w\": expected one of that name, found several"));
   EXPECT_EQ(loaded.loaded.memory, before);
 }
 
