@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -34,6 +36,30 @@ ModelInfo Small(ModelInfo model) {
   model.input_size = 32;
   model.classes = 10;
   return model;
+}
+
+bool HasNormalisation(const layers::LayerGraph& graph, bool (*is_as_asked)(const layers::BatchNorm&)) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const layers::LayerNode& node) {
+    const auto* norm = std::get_if<layers::BatchNorm>(&node.layer);
+    return norm != nullptr && is_as_asked(*norm);
+  });
+}
+
+// Checks that `graph`, which `options` made, has the normalisations that they change.
+absl::Status CheckNormalisation(const ModelOptions& options, const layers::LayerGraph& graph) {
+  const auto fail = [&](absl::string_view option, absl::string_view expected) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: expected a network %s, found %s, which has none", option, expected, graph.name));
+  };
+  if (options.samples_per_group != 0 &&
+      !HasNormalisation(graph, [](const layers::BatchNorm& norm) { return norm.samples_per_group != 0; })) {
+    return fail("samples_per_group", "with batch normalisation");
+  }
+  if (options.zero_init_residual &&
+      !HasNormalisation(graph, [](const layers::BatchNorm& norm) { return norm.initial_weight == 0; })) {
+    return fail("zero_init_residual", "whose residual branches end in batch normalisation");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -120,7 +146,9 @@ absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const Mode
   if (complete.input_channels == 0) complete.input_channels = model->input_channels;
   if (complete.input_size == 0) complete.input_size = model->input_size;
   if (complete.classes == 0) complete.classes = model->classes;
-  return model->build(complete);
+  ASSIGN_OR_RETURN(layers::LayerGraph graph, model->build(complete));
+  RETURN_IF_ERROR(CheckNormalisation(options, graph));
+  return graph;
 }
 
 }  // namespace colonnade::models

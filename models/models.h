@@ -53,7 +53,8 @@ struct ModelInfo {
 const std::vector<ModelInfo>& AllModels();
 
 // Return the model of that name, or its network. FailedPrecondition names the models there are, and the nearest name, where
-// there is none, and says what of the options the model cannot be.
+// there is none, and says what of the options the model cannot be: a message that begins with "samples_per_group: " or
+// "zero_init_residual: " is of a network without the normalisations that these change.
 absl::StatusOr<const ModelInfo*> FindModel(absl::string_view name);
 absl::StatusOr<layers::LayerGraph> BuildModel(absl::string_view name, const ModelOptions& options);
 

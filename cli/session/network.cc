@@ -1,6 +1,5 @@
 #include "cli/session/network.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -12,9 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "cli/command_line/errors.h"
 #include "cli/output/progress.h"
-#include "layers/traits.h"
 #include "models/models.h"
 
 namespace colonnade::cli {
@@ -73,30 +73,16 @@ absl::StatusOr<tools::Network> NetworkOfFile(const NetworkFlags& flags) {
                       flag, flags.model, FileToChange(flags.model), flag));
 }
 
-// Checks that --batch-norm=ghost:N finds what it is to change.
-absl::Status CheckGhostBatches(const NetworkFlags& flags, const layers::LayerGraph& graph) {
-  if (SamplesPerGroup(flags.batch_norm) == 0) return absl::OkStatus();
-  const auto obeys = [](const layers::LayerNode& node) { return layers::TraitsOf(node.layer).samples_per_group > 0; };
-  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), obeys)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("--batch-norm: expected a network with batch normalisation, found %s, which has none", graph.name));
-}
-
-// Checks that --zero-init-residual changes `network`, which `options` made.
-absl::Status CheckResidualBranches(const NetworkFlags& flags, models::ModelOptions options, const tools::Network& network) {
-  if (!options.zero_init_residual || tools::IsNetworkFile(flags.model)) return absl::OkStatus();
-  options.zero_init_residual = false;
-  ASSIGN_OR_RETURN(const tools::Network without, tools::OpenNetwork(flags.model, options));
-  if (tools::NetworkToJson(without) != tools::NetworkToJson(network)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("--zero-init-residual: expected a network whose residual branches end in batch normalisation, found "
-                      "%s, which has none",
-                      network.graph.name));
+// Names the flag that asked for an option which the model cannot have.
+absl::Status OptionAsFlag(const absl::Status& status) {
+  absl::string_view rest = status.message();
+  if (!absl::ConsumePrefix(&rest, "samples_per_group: ")) return FieldAsFlag(status, "zero_init_residual");
+  return absl::Status(status.code(), absl::StrCat("--batch-norm: ", rest));
 }
 
 // "; use another --width", where a flag makes the network another than the zoo's and may be what is wrong.
 std::string FlagsThatShape(const NetworkFlags& flags, absl::string_view wrong) {
-  if (absl::StrContains(wrong, "auxiliary heads")) return "";
+  if (absl::StrContains(wrong, "auxiliary heads") || absl::StartsWith(wrong, "--")) return "";
   if (absl::StrContains(wrong, "expected an image of at least"))
     return flags.input_size == 0 ? "" : "; use another --input-size";
   std::vector<std::string> names;
@@ -143,18 +129,15 @@ absl::StatusOr<tools::Network> OpenNetwork(const NetworkFlags& flags, const data
   if (shape.has_value() && options.input_channels == 0) options.input_channels = (*shape)[0];
   if (shape.has_value() && options.input_size == 0) options.input_size = (*shape)[1];
   absl::StatusOr<tools::Network> network = tools::OpenNetwork(flags.model, options);
-  if (network.ok()) {
-    RETURN_IF_ERROR(CheckGhostBatches(flags, network->graph));
-    RETURN_IF_ERROR(CheckResidualBranches(flags, options, *network));
-    return network;
-  }
+  if (network.ok()) return network;
+  const absl::Status wrong = OptionAsFlag(network.status());
   options.input_channels = options.input_size = 0;
   const bool images_are_wrong = shape.has_value() && flags.input_size == 0 && tools::OpenNetwork(flags.model, options).ok();
   const std::string advice = images_are_wrong
                                  ? absl::StrFormat(" (built for the images %s of %s)%s%s", program::ToString(*shape),
                                                    samples->name(), ModelsFor(*shape), PadForModel(flags.model, pad, *shape))
-                                 : FlagsThatShape(flags, network.status().message());
-  return absl::FailedPreconditionError(absl::StrCat(network.status().message(), advice));
+                                 : FlagsThatShape(flags, wrong.message());
+  return absl::FailedPreconditionError(absl::StrCat(wrong.message(), advice));
 }
 
 std::string AdviceOnHeads(const NetworkFlags& flags, absl::string_view message) {

@@ -39,7 +39,7 @@ TEST_F(BatchNormFlags, ValuesThatAreNeitherSyncNorGroupsAre2) {
 
 TEST_F(BatchNormFlags, GroupsThatDoNotDivideTheBatchAre2WithTheNearestBatches) {
   ExpectError("train --model=two_column --data=digits --steps=1 --batch-norm=ghost:8", 2,
-              {"--batch-norm: expected a network with batch normalisation, found two_column"});
+              {"--batch-norm: expected a network with batch normalisation, found two_column, which has none"});
   ExpectError(absl::StrCat(kTrainResnet, "--batch-norm=ghost:5"), 2,
               {"layer \"bn1\": a global batch of 24 is not cut into groups of 5 samples; nearest that work: 20 or 25"});
   ExpectError(absl::StrCat(kTrainResnet, "--batch-norm=ghost:32"), 2,

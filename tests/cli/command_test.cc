@@ -230,7 +230,11 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
               {"--deterministic: expected another kind of value, found \"maybe\""});
   ExpectError("train --model=lenet --label-smoothing", 2, {"--label-smoothing: expected a value behind it, found none"});
   ExpectError("train --model=two_column --data=digits --mean=0.5,0.5", 2, {"--mean: expected one number"});
-  ExpectError("models lenet --zero-init-residual=on", 2, {"--zero-init-residual: expected a network", "lenet"});
+  ExpectError(
+      "models vgg16_bn --zero-init-residual=on --width=0.5", 2,
+      {"--zero-init-residual: expected a network whose residual branches end in batch normalisation, found vgg16_bn, "
+       "which has none"});
+  EXPECT_THAT(Run("models vgg16_bn --zero-init-residual=on --width=0.5").err, Not(HasSubstr("use another")));
   ExpectError(
       "train --model=two_column --data=digits --batch=64 --accumulate=64 --devices=2", 2,
       {"a global batch of 1",

@@ -250,7 +250,7 @@ class Steps {
 // Each sample is normalised by itself; the statistics of all layers are summed over devices in one bucket.
 Program Lowered(const std::string& plan_name, program::Mode mode = program::Mode::kTrain,
                 const std::string& model = "alexnet2012") {
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {.samples_per_group = 1});
+  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel(model, {.samples_per_group = model == "resnet20" ? 1 : 0});
   EXPECT_TRUE(graph.ok());
   constexpr int64_t kBatch = 4;
   const auto plan = partition::NamedPlan(plan_name, *graph, {.devices = 4, .global_batch = kBatch});

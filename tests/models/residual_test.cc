@@ -278,6 +278,7 @@ TEST(Models, EveryNormalisationHasTheSamplesPerGroupThatWereAskedFor) {
   for (const ModelInfo& model : AllModels()) {
     const auto expected = kNormalised.find(model.name);
     for (int64_t samples : {0, 8}) {
+      if (samples > 0 && expected == kNormalised.end()) continue;
       const auto norms = Norms(model.name, {.samples_per_group = samples});
       EXPECT_EQ(norms.size(), expected == kNormalised.end() ? 0 : expected->second) << model.name;
       for (const auto& [layer, norm] : norms) {
@@ -292,9 +293,10 @@ TEST(Models, EveryNormalisationHasTheSamplesPerGroupThatWereAskedFor) {
 TEST(Models, ZeroInitResidualSetsTheLastWeightsOfEachBranchToZeroAlone) {
   for (const auto& [name, count] : kNormalised) {
     const bool bottleneck = Convolutions(name).count("layer1.0.conv3") > 0, residual = name.rfind("resne", 0) == 0;
+    if (!residual) continue;
     const std::string last = bottleneck ? ".bn3" : ".bn2";
     const auto of_last = [&](const std::string& layer) {
-      return residual && layer.size() > 4 && layer.substr(layer.size() - 4) == last;
+      return layer.size() > 4 && layer.substr(layer.size() - 4) == last;
     };
     size_t zeros = 0;
     for (const layers::LayerNode& node : Built(name, {.zero_init_residual = true}).nodes) {
@@ -304,11 +306,29 @@ TEST(Models, ZeroInitResidualSetsTheLastWeightsOfEachBranchToZeroAlone) {
           << name << " " << node.name;
       zeros += of_last(node.name);
     }
-    const std::map<std::string, size_t> blocks = {
-        {"vgg16_bn", 0},   {"googlenet_bn", 0}, {"resnet18", 8},         {"resnet34", 16}, {"resnet50", 16},
-        {"resnet101", 33}, {"resnet152", 50},   {"resnext50_32x4d", 16}, {"resnet20", 9},  {"resnet56", 27}};
+    const std::map<std::string, size_t> blocks = {{"resnet18", 8},   {"resnet34", 16},  {"resnet50", 16},
+                                                  {"resnet101", 33}, {"resnet152", 50}, {"resnext50_32x4d", 16},
+                                                  {"resnet20", 9},   {"resnet56", 27}};
     EXPECT_EQ(zeros, blocks.at(name)) << name;
   }
+}
+
+TEST(Models, WithoutWhatAnOptionOfNormalisationChangesAreRefused) {
+  for (const ModelInfo& model : AllModels()) {
+    const bool is_normalised = kNormalised.contains(model.name), is_residual = model.name.rfind("resne", 0) == 0;
+    const absl::Status in_groups = BuildModel(model.name, {.samples_per_group = 4}).status(),
+                       at_zero = BuildModel(model.name, {.zero_init_residual = true}).status();
+    EXPECT_EQ(in_groups, is_normalised ? absl::OkStatus()
+                                       : absl::FailedPreconditionError(
+                                             "samples_per_group: expected a network with batch normalisation, found " +
+                                             model.name + ", which has none"));
+    EXPECT_EQ(at_zero, is_residual ? absl::OkStatus()
+                                   : absl::FailedPreconditionError(
+                                         "zero_init_residual: expected a network whose residual branches end in batch "
+                                         "normalisation, found " +
+                                         model.name + ", which has none"));
+  }
+  EXPECT_FALSE(BuildModel("lenet", {.samples_per_group = -4}).ok());
 }
 
 }  // namespace

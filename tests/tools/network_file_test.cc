@@ -59,10 +59,12 @@ Network WrittenAndRead(const Network& network) {
 
 TEST(NetworkFile, EveryNetworkOfTheZooIsReadAsItWasWritten) {
   for (const models::ModelInfo& model : models::AllModels()) {
+    const bool is_residual = absl::StartsWith(model.name, "res"),
+               is_normalised = is_residual || absl::EndsWith(model.name, "_bn");
     const models::ModelOptions options[] = {
         {},
-        {.classes = 7, .width = 0.5, .dropout = false, .samples_per_group = 8, .label_smoothing = 0.1},
-        {.zero_init_residual = true, .auxiliary_heads = model.has_auxiliary_heads},
+        {.classes = 7, .width = 0.5, .dropout = false, .samples_per_group = is_normalised ? 8 : 0, .label_smoothing = 0.1},
+        {.zero_init_residual = is_residual, .auxiliary_heads = model.has_auxiliary_heads},
         {.input_channels = 2, .input_size = model.input_size + 32}};
     for (const models::ModelOptions& option : options) {
       absl::StatusOr<Network> network = OpenNetwork(model.name, option);
