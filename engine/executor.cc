@@ -11,6 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "engine/box_runs.h"
+#include "engine/error_context.h"
 #include "program/visit_dtype.h"
 
 namespace colonnade::engine {
@@ -101,6 +102,7 @@ absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DTyp
 }
 
 absl::StatusOr<absl::Span<std::byte>> Executor::NextBytes(int input) {
+  RETURN_IF_ERROR(failure_);
   if (enqueued_ >= 2) {
     RETURN_IF_ERROR(loaded_->Synchronize(enqueued_ - 2));
   }
@@ -108,9 +110,13 @@ absl::StatusOr<absl::Span<std::byte>> Executor::NextBytes(int input) {
 }
 
 absl::Status Executor::WriteScalars(const StepInputs& inputs) {
+  RETURN_IF_ERROR(failure_);
   if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
   if (std::max(inputs.seed, inputs.step) > program::kLargestScalar) {
     return absl::FailedPreconditionError("expected a seed and a step below 2^53");
+  }
+  if (!std::isfinite(inputs.learning_rate)) {
+    return absl::FailedPreconditionError(absl::StrFormat("expected a finite learning rate, found %g", inputs.learning_rate));
   }
   if (scalars_ < 0) return absl::OkStatus();
   // At most one step is in flight here, and it reads the other slot.
@@ -169,10 +175,13 @@ std::optional<absl::Duration> Executor::LatestHeldUp() const {
 
 absl::StatusOr<StepResult> Executor::Collect() {
   if (in_flight() == 0) return absl::FailedPreconditionError("no step is in flight");
-  RETURN_IF_ERROR(loaded_->Synchronize(collected_));
-  StepResult result = ReadResult(slots_[collected_ % 2]);
-  ++collected_;
-  return result;
+  const int64_t step = collected_++;
+  RETURN_IF_ERROR(failure_);
+  if (absl::Status status = loaded_->Synchronize(step); !status.ok()) {
+    failure_ = WithContext(status, "an earlier step of this executor failed, and another executor is needed");
+    return status;
+  }
+  return ReadResult(slots_[step % 2]);
 }
 
 absl::Span<const double> Executor::DoublesIn(const HostSlot& slot, size_t output) const {
@@ -236,6 +245,7 @@ absl::StatusOr<std::vector<double>> Executor::ReadOutput(const Output& output) c
         "expected a gradient or an activation among the outputs of this executor's Program");
   }
   if (collected_ == 0) return absl::FailedPreconditionError("no step has been collected");
+  RETURN_IF_ERROR(failure_);
   std::vector<double> values(program::ElementCount(output.shape));
   for (size_t p = 0; p < output.pieces.size(); ++p) {
     const void* data = slots_[(collected_ - 1) % 2].outputs[index][p];

@@ -85,8 +85,8 @@ class Executor {
   }
 
   // Launches the next step on what NextInput's memory holds, and returns without waiting for it. FailedPrecondition, and
-  // nothing is launched, where two steps are in flight (Collect one first), or seed or step is above kLargestScalar. What
-  // goes wrong in the step itself is returned by its Collect.
+  // nothing is launched, where two steps are in flight (Collect one first), seed or step is above kLargestScalar, or the
+  // learning rate is not finite. What goes wrong in the step itself is returned by its Collect.
   absl::Status Enqueue(const StepInputs& inputs);
 
   // Launches the next step while the caller reads the state that the step before left. It calls `read` once for each
@@ -96,7 +96,9 @@ class Executor {
   using ReadParameter = absl::FunctionRef<absl::Status(size_t parameter)>;
   absl::Status EnqueueWhileReading(const StepInputs& inputs, ReadParameter read);
 
-  // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none.
+  // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none. After a step
+  // that failed, as on a label that is no class, the executor runs no more: this error is returned for the steps in flight,
+  // and by NextInput and Enqueue. What the devices keep may be read, and another executor be made for them.
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
 
@@ -155,6 +157,7 @@ class Executor {
   HostSlot slots_[2];
   std::unique_ptr<LoadedProgram> loaded_;
   int64_t enqueued_ = 0, collected_ = 0;
+  absl::Status failure_;  // of the first step that failed
 };
 
 }  // namespace colonnade::engine

@@ -48,8 +48,7 @@ bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->lo
 
 // Waits for the steps that are in flight and drops their results.
 void Drain(Executor& executor) {
-  while (executor.in_flight() > 0 && executor.Collect().ok()) {
-  }
+  while (executor.in_flight() > 0) (void)executor.Collect();
 }
 
 // Whether two are equal up to the rounding of a mean and a deviation on their way.
@@ -58,6 +57,7 @@ bool AreClose(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(st
 // Whether `op` scales some neighbouring channels as `scaling` says.
 bool IsPartOf(const program::Normalise& op, const program::PixelScaling& scaling) {
   const size_t count = op.scale.size();
+  if (scaling.shift.size() != scaling.scale.size()) return false;
   for (size_t first = 0; first + count <= scaling.scale.size(); ++first) {
     bool fits = true;
     for (size_t c = 0; c < count; ++c) {
@@ -82,6 +82,14 @@ absl::Status CheckScaling(const program::Program& program, const DataSource& dat
   return absl::OkStatus();
 }
 
+// The shape of a batch of samples [C, H, W] in host memory: [N, H, W, C]; others stand in their own order.
+program::Shape BatchOf(const program::Shape& sample, int64_t samples) {
+  if (sample.size() == 3) return {samples, sample[1], sample[2], sample[0]};
+  program::Shape batch = sample;
+  batch.insert(batch.begin(), samples);
+  return batch;
+}
+
 // Checks that a Program and a data source speak of the same images.
 absl::Status CheckImages(Executor& executor, const DataSource& data) {
   absl::StatusOr<absl::Span<uint8_t>> input = executor.NextInput<uint8_t>(kImages);
@@ -91,12 +99,12 @@ absl::Status CheckImages(Executor& executor, const DataSource& data) {
                                      "; a Program that reads a data source is lowered with the scaling of its pixels "
                                      "(LowerOptions::pixels = data.scaling())"));
   }
-  const absl::Span<uint8_t> images = *input;
-  const int64_t expected = executor.program().global_batch * program::ElementCount(data.sample_shape());
-  if (static_cast<int64_t>(images.size()) == expected) return CheckScaling(executor.program(), data);
+  const program::Program& program = executor.program();
+  const program::Shape& expected = absl::c_find_if(program.inputs, [](const auto& i) { return i.name == kImages; })->shape;
+  if (expected == BatchOf(data.sample_shape(), program.global_batch)) return CheckScaling(program, data);
   return absl::FailedPreconditionError(
-      absl::StrFormat("%s: images %s do not fit the network, whose batch of %d has %d values", data.description(),
-                      program::ToString(data.sample_shape()), executor.program().global_batch, images.size()));
+      absl::StrFormat("%s: images %s do not fit the network, whose input is %s (samples, rows, columns, channels)",
+                      data.description(), program::ToString(data.sample_shape()), program::ToString(expected)));
 }
 
 // Checks that a Program reads nothing but what a data source and the executor give.
@@ -138,6 +146,9 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
     return absl::FailedPreconditionError(
         absl::StrFormat("expected at least 1 step, from a step and a sample of at least 0, found %d from step %d, sample %d",
                         options.steps, start.step, start.sample));
+  }
+  if (options.copies.is_due && !(options.copies.begin && options.copies.end)) {
+    return absl::FailedPreconditionError("copies: expected begin and end beside is_due, found none");
   }
   return CheckPolicy(options.learning_rate);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cpu/backend.h"
 #include "engine/classification.h"
@@ -498,6 +499,34 @@ class Comparison {
   VerifyReport report_;
 };
 
+program::DType DTypeOf(const VerifyOptions& options) {
+  return options.reference ? program::DType::kF64 : options.bf16 ? program::DType::kBF16 : program::DType::kF32;
+}
+
+absl::Status CheckOptions(const layers::LayerGraph& graph, const engine::DataSource& data, const VerifyOptions& options) {
+  if (graph.nodes.empty()) return absl::FailedPreconditionError("expected a network, found one without layers");
+  if (graph.nodes[0].sample_shape != data.sample_shape()) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s: expected images %s, as the network takes, found %s",
+                                                         data.description(), program::ToString(graph.nodes[0].sample_shape),
+                                                         program::ToString(data.sample_shape())));
+  }
+  if (options.steps < 1) {
+    return absl::FailedPreconditionError(absl::StrFormat("steps: expected at least 1, found %d", options.steps));
+  }
+  if (options.lower.mode != program::Mode::kTrain) {
+    return absl::FailedPreconditionError("lower.mode: expected that of training, whose gradients are compared");
+  }
+  if (options.reference && options.bf16) {
+    return absl::FailedPreconditionError("expected reference or bf16, found both");
+  }
+  const program::DType found = options.lower.dtype, expected = DTypeOf(options);
+  if (found != expected && found != partition::LowerOptions().dtype) {
+    return absl::FailedPreconditionError(absl::StrFormat("lower.dtype: expected %s, as `reference` and `bf16` say, found %s",
+                                                         program::Name(expected), program::Name(found)));
+  }
+  return engine::CheckPolicy(options.learning_rate);
+}
+
 }  // namespace
 
 int64_t HostBytesOfVerify(const program::Program& program) {
@@ -514,6 +543,7 @@ int64_t HostBytesOfVerify(const program::Program& program) {
 
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(graph, data, options));
   VerifyOptions of_data = options;
   of_data.lower.pixels = data.scaling();
   return Comparison(graph, plan, data, of_data).Run();

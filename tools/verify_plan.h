@@ -31,7 +31,7 @@ struct VerifyOptions {
   // double-precision kernels are asked, too.
   std::function<void(int64_t done, int64_t total)> progress = nullptr;
   engine::LearningRatePolicy learning_rate;
-  partition::LowerOptions lower;  // `pixels` become those of the data
+  partition::LowerOptions lower;  // `pixels` become those of the data, `dtype` what `reference` and `bf16` say
   // What makes the Programs that are compared; a test of the comparison puts a wrong one here.
   std::function<absl::StatusOr<program::Program>(const layers::LayerGraph&, const partition::Plan&,
                                                  const partition::LowerOptions&)>
@@ -93,7 +93,8 @@ int64_t HostBytesOfVerify(const program::Program& program);
 // of the single device's own, since what is zero in double has no norm. In bf16, where R is at least 1/2, which is no digit,
 // and exceeded, it is compared, and R taken, as if it had 2.0e-3 (64·2⁻²³ / 2⁻⁸) of the norm of all, or of 1.
 //
-// OutOfRange where a loss, a gradient or a parameter is not finite.
+// OutOfRange where a loss, a gradient or a parameter is not finite. FailedPrecondition where no training step is asked for,
+// options contradict each other, or the data's images are none of the network's.
 absl::StatusOr<VerifyReport> VerifyPlan(const layers::LayerGraph& graph, const partition::Plan& plan,
                                         engine::DataSource& data, const VerifyOptions& options);
 

@@ -405,6 +405,32 @@ TEST_F(ExecutorTest, AFailedStepIsReportedByWhoeverWaitsForIt) {
   EXPECT_EQ(executor_->Collect().status().message(), "task 3 on device 0 failed");
 }
 
+TEST_F(ExecutorTest, AfterAFailedStepItDrainsAndRunsNoMore) {
+  Enqueue(1);
+  ASSERT_TRUE(executor_->Collect().ok());
+  loaded().fails[1] = absl::InternalError("task 3 on device 0 failed");
+  Enqueue(2);
+  Enqueue(3);
+  EXPECT_FALSE(executor_->Collect().ok());
+  const auto is_told = [](const absl::Status& status) {
+    EXPECT_EQ(status.message(),
+              "an earlier step of this executor failed, and another executor is needed: task 3 on device 0 failed");
+  };
+  is_told(executor_->Collect().status());
+  EXPECT_EQ(executor_->in_flight(), 0);
+  EXPECT_EQ(executor_->Collect().status().message(), "no step is in flight");
+  is_told(executor_->Enqueue({}));
+  is_told(executor_->NextInput<float>(kImages).status());
+  is_told(executor_->ReadOutput(executor_->program().outputs[2]).status());
+}
+
+TEST_F(ExecutorTest, ALearningRateThatIsNotFiniteIsRefused) {
+  for (double rate : {kNan, std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(executor_->Enqueue({.learning_rate = rate}).code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(executor_->in_flight(), 0);
+}
+
 TEST_F(ExecutorTest, AThirdStepInFlightAndACollectOfNoneAreRefused) {
   EXPECT_EQ(executor_->Collect().status().code(), absl::StatusCode::kFailedPrecondition);
   Enqueue(1);

@@ -331,6 +331,38 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
   EXPECT_TRUE(train({.skips_not_finite = true}, /*steps_before=*/2).ok());
 }
 
+// Digits whose rows are cut otherwise, and whose channels are said to be scaled by more numbers than are shifted.
+class OtherDigits : public DataSource {
+ public:
+  OtherDigits(program::Shape shape, program::PixelScaling scaling)
+      : shape_(std::move(shape)), scaling_(std::move(scaling)) {}
+  std::string description() const override { return "other digits"; }
+  int64_t size() const override { return digits_->size(); }
+  const program::Shape& sample_shape() const override { return shape_; }
+  int64_t classes() const override { return digits_->classes(); }
+  const program::PixelScaling& scaling() const override { return scaling_; }
+  absl::Status Read(int64_t position, absl::Span<uint8_t> images, absl::Span<int32_t> labels) override {
+    return digits_->Read(position, images, labels);
+  }
+
+ private:
+  std::unique_ptr<data::Pipeline> digits_ = Digits(true);
+  program::Shape shape_;
+  program::PixelScaling scaling_;
+};
+
+TEST(Train, ImagesOfAnotherShapeAreRefusedThoughTheyHaveAsManyValues) {
+  DigitsRun setup("single", 1);
+  const program::PixelScaling scaling = Digits(true)->scaling();
+  const auto message = [&](DataSource& data) { return std::string(Train(*setup.train, data, {}).status().message()); };
+  for (const program::Shape& shape : {program::Shape{1, 4, 16}, {64, 1, 1}, {1, 1, 64}}) {
+    OtherDigits data(shape, scaling);
+    EXPECT_THAT(message(data), HasSubstr("do not fit the network, whose input is [32,8,8,1]")) << program::ToString(shape);
+  }
+  OtherDigits unshifted({1, 8, 8}, {scaling.scale, {}});
+  EXPECT_THAT(message(unshifted), HasSubstr("lowered for its mean and deviation"));
+}
+
 TEST(Train, WhatCannotBeMeantIsRefused) {
   DigitsRun setup("data", 2);
   const auto digits = Digits(true), test = Digits(false);
@@ -344,6 +376,9 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
   refuses(Train(*setup.train, *digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
           "LearningRatePolicy::steps");
   refuses(Train(*setup.train, *digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");
+  refuses(
+      Train(*setup.train, *digits, {.copies = {.is_due = [](int64_t) { return true; }, .begin = {}, .end = {}}}).status(),
+      "copies: expected begin and end");
   refuses(Train(*setup.eval, *digits, {}).status(), "expected a Program for training, found one for evaluation");
   refuses(Evaluate(*setup.train, *test).status(), "expected a Program for evaluation, found one for training");
   for (const data::Moments& other : {data::Moments{.std = {0.5}}, {.mean = {0.5}}}) {

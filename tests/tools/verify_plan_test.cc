@@ -81,6 +81,46 @@ TEST(VerifyPlan, AgreesWhereNothingIsWrong) {
   EXPECT_EQ(report->steps, 3);
 }
 
+TEST(VerifyPlan, WhatComparesNothingOrContradictsItselfIsRefused) {
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {.width = 0.25});
+  const partition::Plan plan = *partition::NamedPlan("data", graph, {.devices = 2, .global_batch = 16});
+  const auto digits = OpenStream("digits");
+  const auto refuses = [&](const std::string& message, const auto& change, const layers::LayerGraph& network) {
+    VerifyOptions options{.steps = 1, .lower = {.global_batch = 16}};
+    change(options);
+    const absl::Status status = VerifyPlan(network, plan, *digits, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  };
+  refuses(
+      "steps: expected at least 1, found 0", [](VerifyOptions& o) { o.steps = 0; }, graph);
+  refuses(
+      "lower.mode: expected", [](VerifyOptions& o) { o.lower.mode = program::Mode::kEval; }, graph);
+  refuses(
+      "reference or bf16, found both", [](VerifyOptions& o) { o.reference = o.bf16 = true; }, graph);
+  refuses(
+      "lower.dtype: expected f32, as", [](VerifyOptions& o) { o.lower.dtype = program::DType::kBF16; }, graph);
+  refuses(
+      "lower.dtype: expected bf16, as",
+      [](VerifyOptions& o) {
+        o.bf16 = true;
+        o.lower.dtype = program::DType::kF64;
+      },
+      graph);
+  refuses(
+      "LearningRatePolicy::steps",
+      [](VerifyOptions& o) { o.learning_rate.shape = engine::LearningRatePolicy::Shape::kCosine; }, graph);
+  refuses("without layers", [](VerifyOptions&) {}, {});
+  refuses(
+      "expected images [1,8,16], as the network takes, found [1,8,8]", [](VerifyOptions&) {},
+      [] {
+        layers::GraphBuilder net("wide");
+        const auto x = net.Flatten("flatten", net.Input("images", {1, 8, 16}));
+        net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", x, {.out_features = 10}));
+        return *std::move(net).Build();
+      }());
+}
+
 TEST(VerifyPlan, InBf16AgreesWhereNothingIsWrongAndFindsWhatIs) {
   absl::StatusOr<VerifyReport> report = Verify(nullptr, 0.03, kBf16);
   ASSERT_TRUE(report.ok()) << report.status();
