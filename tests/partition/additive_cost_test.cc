@@ -35,10 +35,10 @@ CostFunctions SentBytes() {
               }};
 }
 
-// Between the layers of one plan.
-double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
+// One for each layer: that of a plan.
+std::vector<std::vector<StrategyOption>> OnlyOptions(const layers::LayerGraph& graph, const Plan& plan, int64_t batch,
+                                                     const CostFunctions& cost) {
   std::vector<std::vector<StrategyOption>> options(graph.nodes.size(), std::vector<StrategyOption>(1));
-  double within = 0;
   for (size_t node = 1; node < graph.nodes.size(); ++node) {
     StrategyOption& option = options[node][0];
     option.strategies = plan.layers.at(graph.nodes[node].name);
@@ -46,8 +46,15 @@ double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batc
                                                   option.strategies, batch, cost, ContentsOf(graph, cost));
     EXPECT_TRUE(layer.ok()) << layer.status();
     option.cost = *std::move(layer);
-    within += option.cost.transfer_sec;
   }
+  return options;
+}
+
+// Between the layers of one plan and within them.
+double Transfers(const layers::LayerGraph& graph, const Plan& plan, int64_t batch, const CostFunctions& cost) {
+  const std::vector<std::vector<StrategyOption>> options = OnlyOptions(graph, plan, batch, cost);
+  double within = 0;
+  for (const std::vector<StrategyOption>& of_node : options) within += of_node[0].cost.transfer_sec;
   const Assignment only(graph.nodes.size(), 0);
   return within + AdditiveCost(graph, plan.mesh, batch, options, cost, /*exposed=*/0).TransferCost(only);
 }
@@ -147,6 +154,19 @@ TEST(AdditiveCost, ReadersOfLikePlacementsShareOneTransferEachWay) {
     const absl::StatusOr<program::Program> program = Lower(graph, plan, {.global_batch = 8});
     ASSERT_TRUE(program.ok()) << program.status();
     EXPECT_EQ(Transfers(graph, plan, 8, SentBytes()), BytesSentIn(*program));
+  }
+}
+
+// Two replicas reduce 24 + 6 and 24 + 4 numbers, and move nothing else.
+TEST(AdditiveCost, CountsOfReductionsWhatIsExposed) {
+  const layers::LayerGraph graph = TwoLayers();
+  const Plan plan = PlanOf(graph, 2, 1, {kBatch, kReplicate});
+  const CostFunctions cost = SentBytes();
+  const std::vector<std::vector<StrategyOption>> options = OnlyOptions(graph, plan, 8, cost);
+  const double bytes = (24 + 6 + 24 + 4) * sizeof(float);
+  for (const double exposed : {1.0, 0.25, 0.0}) {
+    EXPECT_EQ(AdditiveCost(graph, plan.mesh, 8, options, cost, exposed).TotalCost(Assignment(graph.nodes.size(), 0)),
+              exposed * bytes);
   }
 }
 

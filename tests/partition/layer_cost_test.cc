@@ -132,6 +132,21 @@ TEST(CostOfLayer, OfALayerWithoutParametersBeforeItIsForwardAlone) {
   EXPECT_EQ(flatten->compute_sec, 4 * 8 * 16);
 }
 
+// 8 x 4 and 8 x 6 elements are copied forward, and their gradients backward.
+TEST(CostOfLayer, OfAConcatenationIsThatOfAllItsCopies) {
+  layers::GraphBuilder net("joined");
+  const auto x = net.Input("images", {4});
+  const auto a = net.FullyConnected("a", x, {.out_features = 4}), b = net.FullyConnected("b", x, {.out_features = 6});
+  net.SoftmaxCrossEntropy("loss", net.Concat("concat", {a, b}));
+  const layers::LayerGraph graph = Built(std::move(net));
+  const CostFunctions cost{.compute = [](const program::Task& task) { return static_cast<double>(task.work.bytes_read); }};
+  const Mesh mesh = Mesh::ReplicasByColumns(1, 1);
+  const absl::StatusOr<LayerCost> concat =
+      CostOfLayer(graph, layers::LayerId{3}, mesh, {kReplicate, kReplicate}, 8, cost, ContentsOf(graph, cost));
+  ASSERT_TRUE(concat.ok()) << concat.status();
+  EXPECT_EQ(concat->compute_sec, 2 * 4 * 8 * (4 + 6));
+}
+
 // x has 8 x 16 elements and y 8 x 4, whose argmax is bytes: forward makes y and argmax, backward makes dx of dy and argmax.
 TEST(CostOfLayer, CountsTheBytesOfEachUseInTheTypeOfTheProgram) {
   layers::GraphBuilder net("pooled");

@@ -116,5 +116,15 @@ TEST(SearchPlans, FasterIsMoreThanARounding) {
   EXPECT_FALSE(FitsBetterOrIsFaster(taking(1), taking(1)));
 }
 
+TEST(SearchPlans, WhatFitsIsBetterThanWhatIsFasterAndElseWhatTakesLessMemory) {
+  const auto taking = [](double seconds, int64_t bytes, bool fits) { return Candidate{{}, {seconds, bytes}, fits}; };
+  EXPECT_TRUE(FitsBetterOrIsFaster(taking(2, 10, true), taking(1, 20, false)));
+  EXPECT_FALSE(FitsBetterOrIsFaster(taking(1, 20, false), taking(2, 10, true)));
+  EXPECT_TRUE(FitsBetterOrIsFaster(taking(2, 20, false), taking(1, 30, false)));
+  EXPECT_FALSE(FitsBetterOrIsFaster(taking(1, 30, false), taking(2, 20, false)));
+  EXPECT_FALSE(FitsBetterOrIsFaster(taking(1, 20, false), taking(2, 20, false)));
+  EXPECT_TRUE(FitsBetterOrIsFaster(taking(1, 10, true), taking(2, 5, true)));
+}
+
 }  // namespace
 }  // namespace colonnade::partition

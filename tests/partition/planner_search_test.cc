@@ -301,6 +301,20 @@ TEST(SearchPlans, ManyMicroBatchesAreJudgedByFew) {
   EXPECT_NEAR(hundred - six, 94 * (six - five), 1e-6);
 }
 
+// A quarter of each step.
+TEST(SearchPlans, TheLeastTimeOfManyMicroBatchesIsThatOfAll) {
+  PlannerOptions options = Options(2, Alike);
+  options.judge = [](const program::RepresentativeProgram& lowered) -> absl::StatusOr<Judgement> {
+    const auto tasks = static_cast<double>(lowered.program.tasks.size());
+    return Judgement{.step_sec = tasks, .least_step_sec = tasks / 4};
+  };
+  options.lower.micro_batches = 100;
+  options.lower.global_batch = 800;
+  for (const Candidate& candidate : Search(TwoLayers(), options)) {
+    EXPECT_EQ(candidate.judgement.least_step_sec, candidate.judgement.step_sec / 4);
+  }
+}
+
 // Each has images and labels of its own, in two slots, which are there at once.
 TEST(SearchPlans, ManyMicroBatchesTakeTheMemoryOfAll) {
   PlannerOptions options = Options(1, Alike);

@@ -143,6 +143,48 @@ TEST(ProposeAssignments, AreTheBestOfAllOnNetworksWithJoins) {
   }
 }
 
+// A table may hold one entry, so that nothing is proposed but by descent.
+TEST(ProposeAssignments, OfDescentsAreCheaperThanWhatDiffersInOneLayer) {
+  Random random(33);
+  for (int draw = 0; draw < Draws(20); ++draw) {
+    const layers::LayerGraph graph = DrawDense(random);
+    const Mesh mesh = Mesh::ReplicasByColumns(1, 2);
+    const CostFunctions cost = DrawCost(random);
+    const OptionsOfLayers options = DrawOptions(random, graph, mesh, cost);
+    AdditiveCost additive(graph, mesh, 12, options, cost, /*exposed=*/1);
+    const Proposals found = ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 4, /*most_entries=*/1);
+    ASSERT_FALSE(found.assignments.empty());
+    const Proposals first = ProposeAssignments(graph, mesh, 12, options, cost, /*exposed=*/1, 1, /*most_entries=*/1);
+    EXPECT_THAT(first.assignments, ::testing::ElementsAre(found.assignments[0]));
+    EXPECT_THAT(found.additive_sec, ::testing::WhenSorted(found.additive_sec));
+    for (const Assignment& assignment : found.assignments) {
+      const double least = additive.TotalCost(assignment);
+      for (size_t node = 0; node < options.size(); ++node) {
+        Assignment other = assignment;
+        for (size_t option = 0; option < options[node].size(); ++option) {
+          other[node] = static_cast<int>(option);
+          EXPECT_GE(additive.TotalCost(other), least) << "draw " << draw << ", layer " << node;
+        }
+      }
+    }
+  }
+}
+
+TEST(MeshesOf, HaveTheDevicesOnOneAxisOrOnTwo) {
+  const auto sizes = [](int devices) {
+    std::vector<std::vector<int64_t>> sizes;
+    for (const Mesh& mesh : MeshesOf(devices)) {
+      std::vector<int64_t>& of_mesh = sizes.emplace_back();
+      for (const program::MeshAxis& axis : mesh.axes) of_mesh.push_back(axis.size);
+    }
+    return sizes;
+  };
+  using Sizes = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(sizes(12), (Sizes{{12, 1}, {6, 2}, {4, 3}, {3, 4}, {2, 6}}));
+  EXPECT_EQ(sizes(3), (Sizes{{3, 1}}));
+  EXPECT_EQ(sizes(1), (Sizes{{1, 1}}));
+}
+
 // Two convolutions and a pooling read what a ReLU or a concatenation makes: on two axes at most 9·16·16·9 entries.
 TEST(ProposeAssignments, TablesAreSmallWhereBranchesMeet) {
   layers::GraphBuilder net("modules");
