@@ -125,6 +125,22 @@ TEST(EliminationOrder, OfBranchesThatJoinHasWidthTwo) {
   EXPECT_FALSE(EliminationOrder(sizes, scopes, 25 * 25 * 25 - 1).ok());
 }
 
+// Whichever order a square of nine is eliminated in, four variables share a table, though none of the corners has more than
+// two neighbours.
+TEST(EliminationOrder, NeighboursOfWhatIsEliminatedShareATable) {
+  Scopes scopes;
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 3; ++column) {
+      const int here = 3 * row + column;
+      if (column < 2) scopes.push_back({here, here + 1});
+      if (row < 2) scopes.push_back({here, here + 3});
+    }
+  }
+  const std::vector<int> sizes(9, 2);
+  EXPECT_TRUE(EliminationOrder(sizes, scopes, 16).ok());
+  EXPECT_FALSE(EliminationOrder(sizes, scopes, 15).ok());
+}
+
 TEST(EliminationOrder, TablesAboveTheBoundAreRefused) {
   const std::vector<int> sizes = {4, 4, 4, 4, 4};
   Scopes pairs;

@@ -8,7 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "partition/planner.h"
 #include "partition/planner/proposals.h"
+#include "partition/planner/step_costs.h"
 #include "tests/partition/lowering_case.h"
 
 namespace colonnade::partition {
@@ -211,6 +213,49 @@ TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
   dtype = program::DType::kBF16;
   EXPECT_THAT(of(two, {kS0, kR}, {kR, kR}), ElementsAre("all_gather of 2: 48", "48"));
   EXPECT_THAT(of(two, {kP, kR}, {kS1, kR}), ElementsAre("reduce_scatter of 2: 192", "192")) << "sums are in f32";
+}
+
+// Products of 384 flop, two of fc1 and three of fc2, of which each of two devices does half.
+TEST(LowerBoundSeconds, IsTheLeastComputeOfAllProductsWithoutTheirUpdates) {
+  Costs costs;
+  const double product = 2 * 4 * 6 * 8;
+  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 1, 8, costs.Functions()), 5 * product);
+  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 2, 8, costs.Functions()), 5 * product / 2);
+}
+
+// fc2 on two replicas: in bf16 half the bytes move.
+TEST(StepCostsOn, AreOfTheTypeTheModeAndTheFrozenLayersOfTheStep) {
+  const layers::LayerGraph graph = TwoLayers();
+  const Mesh mesh = Mesh::ReplicasByColumns(2, 1);
+  Costs costs;
+  PlannerOptions options{.devices = 2, .lower = {.global_batch = 8}, .cost = [&](int) { return costs.Functions(); }};
+  const auto on_mesh = [&] {
+    absl::StatusOr<StepCosts> found = StepCostsOn(mesh, graph, options);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? *std::move(found) : StepCosts{};
+  };
+  const auto moved = [&](const StepCosts& found) { return CostOfReshard(mesh, {kS0, kR}, {kR, kR}, {8, 6}, found.cost); };
+  const LayerCost trained = on_mesh().options[3][0].cost;
+  EXPECT_EQ(moved(on_mesh()), 96);
+  EXPECT_GT(trained.update_sec, 0);
+  options.lower.dtype = program::DType::kBF16;
+  EXPECT_EQ(moved(on_mesh()), 48);
+  options.lower.update.frozen_layers = {"fc2"};
+  EXPECT_EQ(on_mesh().options[3][0].cost.update_sec, 0);
+  options.lower.update.frozen_layers = {};
+  options.lower.mode = program::Mode::kEval;
+  EXPECT_LT(on_mesh().options[3][0].cost.compute_sec, trained.compute_sec / 2);
+}
+
+// Three products of fc2, and 6 flop for each of 28 numbers.
+TEST(StepCostsOn, ComputeEachMicroBatchAndUpdateOnce) {
+  Costs costs;
+  PlannerOptions options{
+      .devices = 1, .lower = {.global_batch = 32, .micro_batches = 4}, .cost = [&](int) { return costs.Functions(); }};
+  const absl::StatusOr<StepCosts> found = StepCostsOn(Mesh::ReplicasByColumns(1, 1), TwoLayers(), options);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->options[3][0].cost.compute_sec, 4 * 3 * (2 * 4 * 6 * 8) + 6 * (24 + 4));
+  EXPECT_EQ(found->options[3][0].cost.update_sec, 6 * (24 + 4));
 }
 
 // Compute is cheaper the more it is split, gathers are free, sums are dear.
