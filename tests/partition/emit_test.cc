@@ -312,6 +312,41 @@ TEST(EmitBuckets, AShardedMomentumIsHeldByPartsAlone) {
               ElementsAre(absl::StrCat("d0 1 from 0 of 2 equal", members), absl::StrCat("d1 1 from 1 of 2 equal", members)));
 }
 
+program::SgdUpdate UpdateOf(UpdateOptions update) {
+  const Program program = Emitted(BucketCase(Reduction::kAllReduce, {.global_batch = 8, .update = std::move(update)}));
+  return std::get<program::SgdUpdate>(std::get<program::Compute>(FirstOf(program, "update").body).op);
+}
+
+TEST(EmitUpdates, FactorsAreThoseOfEachMemberUnlessAllAreOne) {
+  EXPECT_EQ(UpdateOf({.layer_rates = {{"fc1", 2}}}).rates, (program::Factors{2, 2}));
+  EXPECT_EQ(UpdateOf({.layer_rates = {{"fc2", 2}}}).rates, program::Factors());
+  EXPECT_EQ(UpdateOf({.decays_weights_alone = true}).decays, (program::Factors{1, 0}));
+  EXPECT_EQ(UpdateOf({}).decays, program::Factors());
+}
+
+// Two flop for each number that is squared: gradients, and weights where LARS asks for their norms.
+TEST(EmitUpdates, FlopsAreThoseOfThePartsThatADeviceUpdates) {
+  for (const Reduction reduction : {Reduction::kAllReduce, Reduction::kSharded}) {
+    const int64_t elements = reduction == Reduction::kSharded ? 15 : 30;
+    for (const program::Optimizer& optimizer : {program::Optimizer(program::Sgd{}), program::Optimizer(program::Lars{})}) {
+      BucketCase c(reduction, {.global_batch = 8, .update = {.optimizer = optimizer, .clip_norm = 1}});
+      c.Act(MeasureGradients{0}, "measure", Pass::kUpdate, {}, {});
+      const Program program = Emitted(c);
+      const int64_t squared = std::holds_alternative<program::Lars>(optimizer) ? 2 * elements : elements;
+      EXPECT_EQ(FirstOf(program, "measure").work.flops, 2 * squared);
+      EXPECT_EQ(FirstOf(program, "update").work.flops, 6 * elements);
+    }
+  }
+}
+
+// Two members, of which each has the norms of its gradient and of its weights in f64.
+TEST(EmitUpdates, NormsAreSummedOverAllDevices) {
+  BucketCase c(Reduction::kAllReduce, {.global_batch = 8, .update = {.clip_norm = 1}});
+  c.Act(SumNorms{}, "norms", Pass::kUpdate, {}, {});
+  EXPECT_THAT(TasksOf(Emitted(c), "norms"),
+              ElementsAre("d0 comm all_reduce accumulate norms: 32 32 32", "d1 comm all_reduce accumulate norms: 32 32 32"));
+}
+
 // The sum of a gradient is the root's under a master, and the first device's elsewhere.
 TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
   for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {
