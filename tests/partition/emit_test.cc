@@ -347,6 +347,21 @@ TEST(EmitUpdates, NormsAreSummedOverAllDevices) {
               ElementsAre("d0 comm all_reduce accumulate norms: 32 32 32", "d1 comm all_reduce accumulate norms: 32 32 32"));
 }
 
+TEST(EmitUpdates, AnAverageTakesThreeFlopForEachNumber) {
+  BucketCase c(Reduction::kSharded, {.global_batch = 8, .update = {.average_decay = 0.5}});
+  c.Act(AverageParameters{0}, "average", Pass::kUpdate, {}, {});
+  const Program program = Emitted(c);
+  EXPECT_EQ(FirstOf(program, "average").work.flops, 3 * 30);
+  EXPECT_EQ(TasksOf(program, "average")[1], "d1 compute average_update read bucket0 accumulate bucket0.average: 240 120 0");
+}
+
+TEST(EmitBuckets, AveragesAreHeldWholeAndLieAsTheirWeights) {
+  const Program program = Emitted(BucketCase(Reduction::kSharded, {.global_batch = 8, .update = {.average_decay = 0.5}}));
+  const char* members = " persistent: fc1.weight.average[6,4] as fc1.weight fc1.bias.average[6] as fc1.bias";
+  EXPECT_THAT(BucketsOf(program, "bucket0.average"),
+              ElementsAre(absl::StrCat("d0 2 from 0 of 2 equal", members), absl::StrCat("d1 2 from 0 of 2 equal", members)));
+}
+
 // The sum of a gradient is the root's under a master, and the first device's elsewhere.
 TEST(EmitOutputs, AGradientIsStoredOnceFromADeviceThatHasItsSum) {
   for (Reduction reduction : {Reduction::kAllReduce, Reduction::kMaster}) {

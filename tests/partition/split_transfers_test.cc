@@ -214,6 +214,17 @@ TEST(EmitParts, MoveAndComputeRows) {
                                         "fc1.y[4:8,0:3]")));
 }
 
+TEST(EmitParts, SumRowsOfAPart) {
+  const Plan rows = PlanOf(TwoLayers(), 1, 2, {kReplicate, kReplicate}, {{"fc2", {kReplicate, kRow}}});
+  const program::Program program = Lowered(TwoLayers(), InParts(rows, 2), {.global_batch = 8});
+  std::vector<std::string> sums;
+  for (const std::string& task : TasksOf(program, "fc2")) {
+    if (task.starts_with("d0 comm all_reduce")) sums.push_back(task);
+  }
+  EXPECT_THAT(sums, ElementsAre("d0 comm all_reduce accumulate fc2.z[0:4,0:4]: 64 64 64",
+                                "d0 comm all_reduce accumulate fc2.z[4:8,0:4]: 64 64 64"));
+}
+
 // The tasks of fc1's forward of device 0 on a lane.
 std::vector<program::Task> ForwardOfFc1(const program::Program& program, program::Lane lane) {
   std::vector<program::Task> found;
