@@ -211,6 +211,26 @@ TEST(InsertGradientReduction, PartsAreReducedInTurnAndUpdatedTogether) {
   }
 }
 
+// ReLU's action makes nothing here, as one that updates running statistics.
+TEST(InsertGradientReduction, UpdatesOfParametersAndOfStateStandBehindTheGateThatTheyObey) {
+  for (const int64_t devices : {2, 1}) {
+    GradientCase c({.global_batch = 8, .update = {.clip_norm = 1}});
+    c.TwoBuckets();
+    c.plan.mesh = Mesh::ReplicasByColumns(devices, 1);
+    ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());
+    if (devices == 1) {
+      EXPECT_THAT(Actions(c.lowering), ElementsAre("backward fc2:", "check bucket0:", "measure bucket0:", "backward fc1:",
+                                                   "check bucket1:", "measure bucket1:", "open gate gate:",
+                                                   "update bucket0:", "update bucket1:", "backward relu:"));
+    } else {
+      EXPECT_THAT(Actions(c.lowering),
+                  ElementsAre("backward fc2:", "check bucket0:", "reduce bucket0:", "measure bucket0:", "backward fc1:",
+                              "check bucket1:", "reduce bucket1:", "measure bucket1:", "sum norms gate:", "open gate gate:",
+                              "update bucket0:", "update bucket1:", "backward relu:"));
+    }
+  }
+}
+
 TEST(InsertGradientReduction, EvaluationReducesNothing) {
   GradientCase c({.mode = program::Mode::kEval, .global_batch = 8});
   ASSERT_TRUE(InsertGradientReduction(c.lowering).ok());

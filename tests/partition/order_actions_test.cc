@@ -67,6 +67,20 @@ TEST(OrderActions, AnUpdateThatGathersNothingLetsItsReductionTakeTenTimesAsLong)
   }
 }
 
+TEST(OrderActions, AMeasureStandsWhereItsReductionIsExpectedToHaveEndedAndBeforeTheSumOfNorms) {
+  for (const int behind : {4, 1}) {
+    OrderCase c({100});
+    c.Act(ReduceGradients{0}, "bucket0", Pass::kBackward, {}, {});
+    c.Act(MeasureGradients{0}, "bucket0", Pass::kUpdate, {}, {});
+    for (int i = 0; i < behind; ++i) c.Relu(absl::StrCat("a", i), 40);  // 120 elements are over after the third
+    c.Act(SumNorms{}, "gate", Pass::kUpdate, {}, {});
+    ASSERT_TRUE(OrderActions(c.lowering).ok());
+    const std::vector<std::string> actions = Actions(c.lowering);
+    EXPECT_EQ(actions[behind == 4 ? 4 : 2], "measure bucket0:");
+    EXPECT_EQ(actions.back(), "sum norms gate:");
+  }
+}
+
 TEST(OrderActions, StatisticsMoveBeforeTheReductionsBehindThem) {
   OrderCase c({40});
   const ValueId summand = c.Add("totals", {40}, {kP, kR}), whole = c.Add("whole", {40}, {kR, kR});
