@@ -146,6 +146,20 @@ TEST(ExpandStages, ValuesHaveTheTypesOfTheirOwn) {
                                                    "loss.probabilities master"));
 }
 
+TEST(ExpandStages, GradientsOfParametersAreInTheMasterTypeInEachMicroBatchToo) {
+  const layers::LayerGraph graph = TwoLayers();
+  LoweringCase c(graph, PlanOf(graph, 1, 1, {kReplicate, kReplicate}), {.global_batch = 8, .micro_batches = 3});
+  ASSERT_TRUE(ExpandStages(c.lowering).ok());
+  std::vector<std::string> of_weight;
+  for (const Value& value : c.lowering.values) {
+    if (!value.name.starts_with("fc1.weight.gradient")) continue;
+    of_weight.push_back(absl::StrCat(value.name, value.in_master_type ? " master" : ""));
+  }
+  EXPECT_THAT(of_weight, ::testing::UnorderedElementsAre("fc1.weight.gradient master", "fc1.weight.gradient.1 master",
+                                                         "fc1.weight.gradient.1.sum master", "fc1.weight.gradient.2 master",
+                                                         "fc1.weight.gradient master"));
+}
+
 layers::LayerGraph TwoLosses() {
   layers::GraphBuilder net("heads");
   auto x = net.FullyConnected("fc", net.Input("images", {4}), {.out_features = 4});

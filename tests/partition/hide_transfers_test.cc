@@ -74,6 +74,14 @@ TEST(HideTransfers, OneGradientHidesOneTransfer) {
   EXPECT_THAT(c.Hidden(), ElementsAre(kInput2, kInput1, kSum2, kWeights2, kSum1));
 }
 
+TEST(HideTransfers, AGradientThatWaitsForOneTransferHidesTheNext) {
+  HideCase c;
+  const ValueId dy = c.Sum(c.Input("fc2"));
+  c.Weights("fc1", dy);
+  c.Sum(c.Input("fc1"));
+  EXPECT_THAT(c.Hidden(), ElementsAre(kInput2, kSum2, kInput1, kSum1, "backward fc1: fc2.dx.sum(R,R)"));
+}
+
 TEST(HideTransfers, AGradientThatMovesIsMadeBefore) {
   HideCase c;
   c.Sum(c.Weights("fc2"));
