@@ -59,6 +59,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 2, "mesh": [], "layers": {}})", "version 1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [], "layers": {}})", "mesh"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 0}], "layers": {}})", "mesh"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": {"a": {"name": "m", "size": 2}}, "layers": {}})",
+                "field mesh: expected a list of"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": []})",
+                "field layers: expected an object"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "name": 1})",
+                "field name: expected text, found 1"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 1}], "layers": {}, "device_order": {"a": 0}})",
+                "field device_order: expected a list of the numbers of devices"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}, {"name": "m", "size": 2}], "layers": {}})",
                 "mesh"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": "column"}})",
@@ -322,6 +330,11 @@ TEST(NamedPlan, AnUnknownNameIsAnsweredWithTheNearest) {
   EXPECT_THAT(error_of("hybird"), HasSubstr("unknown plan \"hybird\", did you mean \"hybrid\"?; expected one of single, "));
   EXPECT_THAT(error_of("autoo"), HasSubstr("did you mean \"auto\"?"));
   EXPECT_THAT(error_of("auto"), HasSubstr("a search finds it for a machine (SearchPlans); expected one of single, "));
+}
+
+TEST(NamedPlan, EveryNameButThatOfASearchIsOfOne) {
+  for (const std::string& name : PlanNames()) EXPECT_TRUE(IsNamedPlan(name)) << name;
+  EXPECT_FALSE(IsNamedPlan(kAutoPlan));
 }
 
 TEST(ValidatePlan, ADeviceOrderHasEachDeviceOnceAndAMeshHasAxes) {
