@@ -27,9 +27,8 @@ bool Intersect(const std::set<int>& a, const std::set<int>& b) {
   return false;
 }
 
-// The table's direct entries. Nothing becomes partial.
+// The table's direct entries. REQUIRES: `to` is not partial, since nothing becomes that.
 std::optional<ReshardKind> DirectEntry(const Placement& from, const Placement& to) {
-  if (to.kind == Kind::kPartial) return std::nullopt;
   if (from.sections != to.sections && Intersect(CutDims(from), CutDims(to))) return std::nullopt;
   if (!from.sections.empty() && !to.sections.empty()) return std::nullopt;
   const bool to_channels = to.kind == Kind::kSplit && to.dim == 1;

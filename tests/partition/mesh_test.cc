@@ -55,5 +55,13 @@ TEST(PartialAxes, AreThoseOfSeveralPositionsThatHoldSummands) {
   EXPECT_THAT(PartialAxes(mesh, {Placement::Replicated(), Placement::Partial(3), Placement::Split(1)}), ElementsAre(1));
 }
 
+TEST(LieAlike, IsTrueWhereOnlyAxesOfOnePositionDiffer) {
+  const Mesh mesh{{{"a", 2}, {"b", 1}}};
+  const TensorPlacement samples = {Placement::Split(0), Placement::Replicated()};
+  EXPECT_TRUE(LieAlike(mesh, samples, {Placement::Split(0), Placement::Partial()}));
+  EXPECT_FALSE(LieAlike(mesh, samples, {Placement::Split(1), Placement::Replicated()}));
+  EXPECT_FALSE(LieAlike(mesh, {Placement::Split(0)}, samples));
+}
+
 }  // namespace
 }  // namespace colonnade::partition

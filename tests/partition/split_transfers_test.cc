@@ -177,6 +177,8 @@ TEST(SamplesOn, OfASplitBySectionsAreSeveralRanges) {
   const Mesh mesh = Mesh::ReplicasByColumns(1, 2);
   const Placement halves = Placement::SplitSections({4, 4}, 0);
   EXPECT_THAT(SamplesOn(mesh, {kR, halves}, 8, 1), ElementsAre(Samples{2, 2}, Samples{6, 2}));
+  EXPECT_THAT(SamplesOn(mesh, {kR, Placement::SplitSections({4, 4, 4}, 0)}, 12, 1),
+              ElementsAre(Samples{2, 2}, Samples{6, 2}, Samples{10, 2}));
   EXPECT_THAT(SamplesOn(mesh, {kR, kS0}, 8, 1), ElementsAre(Samples{4, 4}));
   EXPECT_THAT(SamplesOn(mesh, {kR, kR}, 8, 1), ElementsAre(Samples{0, 8}));
 }
