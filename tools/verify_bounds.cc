@@ -66,7 +66,9 @@ double NormOfUnsureSteps(const ParameterStep& one, const ParameterStep& many, do
     const double difference = std::abs(one.gradient[i] - many.gradient[i]), by_one = std::abs(one.change[i]);
     if (difference == 0) continue;
     const double by_both = by_one + std::min(std::abs(many.change[i]), by_one + largest_step);
-    unsure[i] = by_both * std::min(1.0, kTimesOfGradient * difference / std::abs(one.gradient[i]));
+    const double part = difference / std::abs(one.gradient[i]);
+    const bool has_digits = kTimesOfGradient * part < 1;
+    unsure[i] = has_digits ? std::max(by_both * kTimesOfGradient * part, largest_step * part) : by_both;
   }
   return Norm(unsure);
 }

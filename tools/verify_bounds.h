@@ -52,10 +52,11 @@ struct ParameterStep {
 };
 
 // AdamW divides each element by the root of g²: one whose two gradients, of which each may be right, have few digits in
-// common moves by steps that have as few, and one whose gradient is roundings alone by the whole rate, to either side.
+// common moves by steps that have as few, and one whose gradient is roundings alone by the whole rate, to either side. A
+// momentum that nearly cancels the gradient leaves a small step of what is as inexact as a large one.
 // Returns ‖u‖, the norm of what such steps may differ by,
 //
-//   uᵢ = (|cᵢ| + min(|c′ᵢ|, |cᵢ| + largest_step)) · min(1, 4·|gᵢ − g′ᵢ| / |gᵢ|)
+//   uᵢ = max(4·δᵢ·bᵢ, δᵢ·largest_step) where δᵢ = |gᵢ − g′ᵢ| / |gᵢ| < 1/4, else bᵢ = |cᵢ| + min(|c′ᵢ|, |cᵢ| + largest_step)
 //
 // where c and g are the change and the gradient of `one`, c′ and g′ those of `many`, and uᵢ is 0 where the gradients agree.
 double NormOfUnsureSteps(const ParameterStep& one, const ParameterStep& many, double largest_step);

@@ -81,8 +81,8 @@ int64_t HostBytesOfVerify(const program::Program& program);
 // A parameter's change has the bound of its gradient, or two roundings of the parameter, 2⁻²³·‖w‖ / ‖Δw‖, if that is larger.
 // Where gradients are clipped, it may be twice the part by which the norms of all gradients differ, since that scales it.
 // Under AdamW, which divides each element of a gradient by its size, an element's two changes may differ by 4 times the part
-// by which its two gradients do, of both changes together: where a gradient is roundings alone, each device moves by the
-// whole rate.
+// by which its two gradients do, of both changes together, or by that part of the largest step: where a gradient is
+// roundings alone, each device moves by the whole rate.
 //
 // An average of parameters, decay·a + (1 − decay)·w, may differ by 1e-4, or by 1 − decay of what its parameter may. A loss
 // below 0.1 is compared as if it were 0.1.

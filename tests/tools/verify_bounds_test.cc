@@ -59,6 +59,11 @@ TEST(NormOfUnsureSteps, CountsElementsByThePartByWhichTheirGradientsDiffer) {
               std::hypot(few_digits, roundings_alone), 1e-12);
 }
 
+TEST(NormOfUnsureSteps, WhereMomentumCancelsTheGradientAStepIsAsInexactAsALargeOne) {
+  const std::vector<double> change = {1e-6}, gradient = {1}, other_change = {2e-3}, other_gradient = {1.001};
+  EXPECT_NEAR(NormOfUnsureSteps({change, gradient}, {other_change, other_gradient}, /*largest_step=*/10), 10 * 0.001, 1e-12);
+}
+
 TEST(Neighbours, AreOffByUpToSomeBitsWhereThereAreGradients) {
   const std::vector<engine::NamedTensor> parameters = {{"w", {2}, {1, -4}}, {"mean", {1}, {3}}};
   Neighbours neighbours(parameters, {{"w", {0, 0}}}, /*bits=*/0.25, /*seed=*/1);
