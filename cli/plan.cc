@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -87,6 +88,7 @@ Json PredictedPlanJson(const PredictionFlags& flags, const Prediction& p) {
 struct Alternative {
   std::string strategies;
   double step_sec = 0;
+  bool is_planned = false;
 };
 
 std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& layer) {
@@ -102,7 +104,10 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
     if (!lowered.ok()) continue;
     const absl::StatusOr<engine::Simulation> simulation =
         engine::Simulate(*lowered, p.machine, {.trace = false, .memory = false});
-    if (simulation.ok()) alternatives.push_back({tools::StrategiesOf(plan, layer), absl::ToDoubleSeconds(simulation->step)});
+    if (!simulation.ok()) continue;
+    std::string split = tools::StrategiesOf(plan, layer);
+    const bool is_planned = split == tools::StrategiesOf(p.session.plan, layer);
+    alternatives.push_back({std::move(split), absl::ToDoubleSeconds(simulation->step), is_planned});
   }
   std::stable_sort(alternatives.begin(), alternatives.end(),
                    [](const Alternative& a, const Alternative& b) { return a.step_sec < b.step_sec; });
@@ -111,10 +116,9 @@ std::vector<Alternative> AlternativesOf(const Prediction& p, const std::string& 
 
 // Why a layer is split as it is: its next best choice, all else held.
 std::string Reason(const Prediction& p, const layers::LayerNode& node) {
-  const std::string chosen = tools::StrategiesOf(p.session.plan, node.name);
   const double step = absl::ToDoubleSeconds(p.simulation.step);
   for (const Alternative& a : AlternativesOf(p, node.name)) {
-    if (a.strategies == chosen) continue;
+    if (a.is_planned) continue;
     return absl::StrFormat("%s would be %+.2f ms", a.strategies, (a.step_sec - step) * 1e3);
   }
   return "no other is legal";
@@ -222,9 +226,7 @@ std::vector<engine::TraceEvent> TasksOf(const Prediction& p, const std::string& 
 Json ExplainedJson(const Prediction& p, const std::string& layer) {
   Json strategies = Json::array(), tasks = Json::array();
   for (const Alternative& a : AlternativesOf(p, layer)) {
-    strategies.push_back({{"strategy", a.strategies},
-                          {"step_ms", a.step_sec * 1e3},
-                          {"is_planned", a.strategies == tools::StrategiesOf(p.session.plan, layer)}});
+    strategies.push_back({{"strategy", a.strategies}, {"step_ms", a.step_sec * 1e3}, {"is_planned", a.is_planned}});
   }
   for (const engine::TraceEvent& event : TasksOf(p, layer)) {
     tasks.push_back({{"task", event.name},
@@ -243,8 +245,7 @@ void Explain(const Prediction& p, const std::string& layer) {
   PrintLine(absl::StrFormat("layer %s under %s on %s; all else held:", layer, p.session.plan.name, p.machine.Title()));
   PrintLine("strategy               step ms");
   for (const Alternative& a : AlternativesOf(p, layer)) {
-    const bool chosen = a.strategies == tools::StrategiesOf(p.session.plan, layer);
-    PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, chosen ? "  as planned" : ""));
+    PrintLine(absl::StrFormat("%-20s %9.2f%s", a.strategies, a.step_sec * 1e3, a.is_planned ? "  as planned" : ""));
   }
   PrintLine("");
   PrintLine(absl::StrFormat("its tasks on device %d:", p.session.plan.device_at(0)));

@@ -50,7 +50,10 @@ absl::Status CheckLabels(const std::vector<int32_t>& labels, int64_t classes) {
 absl::Status CheckSet(const ImageSet& set, std::vector<std::string>& names) {
   RETURN_IF_ERROR(CheckImages(set));
   const auto named = static_cast<int64_t>(names.size());
-  if (set.classes < 0 || (named > 0 && set.classes > 0 && named != set.classes)) {
+  if (set.classes < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat("classes: expected 0 or more, found %d", set.classes));
+  }
+  if (named > 0 && set.classes > 0 && named != set.classes) {
     return absl::InvalidArgumentError(
         absl::StrFormat("expected a name for each class or none, found %d names of %d classes", named, set.classes));
   }

@@ -176,8 +176,9 @@ std::optional<absl::Duration> Executor::LatestHeldUp() const {
 absl::StatusOr<StepResult> Executor::Collect() {
   if (in_flight() == 0) return absl::FailedPreconditionError("no step is in flight");
   const int64_t step = collected_++;
+  const absl::Status status = loaded_->Synchronize(step);  // after a failure, too: nothing runs once all are collected
   RETURN_IF_ERROR(failure_);
-  if (absl::Status status = loaded_->Synchronize(step); !status.ok()) {
+  if (!status.ok()) {
     failure_ = WithContext(status, "an earlier step of this executor failed, and another executor is needed");
     return status;
   }

@@ -98,7 +98,8 @@ class Executor {
 
   // Waits for the oldest step that was enqueued and not yet collected. FailedPrecondition if there is none. After a step
   // that failed, as on a label that is no class, the executor runs no more: this error is returned for the steps in flight,
-  // and by NextInput and Enqueue. What the devices keep may be read, and another executor be made for them.
+  // and by NextInput, Enqueue, EnqueueWhileReading, ReadOutput and ReadActivation. What the devices keep may be read once
+  // all steps are collected, and another executor be made for them.
   absl::StatusOr<StepResult> Collect();
   int64_t in_flight() const { return enqueued_ - collected_; }
 

@@ -35,7 +35,7 @@ namespace colonnade::engine {
 struct Jobs;
 
 struct SimulatorOptions {
-  int max_steps = 12;  // ends earlier once the time from step to step is steady; at least 64 where there is an input
+  int max_steps = 0;  // 0: 12, or 64 where there is an input; ends earlier once the time from step to step is steady
   bool trace = true;
   bool memory = true;  // false: peak_memory_bytes stay 0
 };

@@ -419,6 +419,7 @@ absl::Status WriteState(LoadedProgram& loaded, StateKind kind, absl::Span<const 
     const TensorView& tensor = *matched[p];
     const Parameter& parameter = program.parameters[p];
     for (StateKind written : WrittenWith(kind)) {
+      if (!Has(parameter, written)) continue;
       RETURN_IF_ERROR(tensor.dtype == program::MasterType(program.dtype)
                           ? WriteBoxes(loaded, parameter.pieces(written), tensor)
                           : WritePieces(parameter, loaded, written, AsDoubles(tensor).values));

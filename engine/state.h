@@ -54,8 +54,9 @@ struct StateCopy {
 // (seed, parameter name, global index) alone, rounded to f32 so that Programs in f32 and f64 start alike.
 absl::Status InitializeParameters(LoadedProgram& loaded, uint64_t seed);
 
-// Sets averages to the parameters as they are now: where a Program that keeps averages is loaded on devices whose parameters
-// are trained. Writing parameters does the same. Internal where copies of those differ, as CopyState.
+// Sets averages to the parameters as they are now. Call it after a Program that keeps averages is loaded on devices that
+// already hold trained parameters; InitializeParameters, WriteTensors and WriteState of values do the same. Internal where
+// copies of parameters differ, as CopyState.
 absl::Status StartAverages(LoadedProgram& loaded);
 
 // State is read and written as doubles, whole tensors at a time, by what looks at numbers (initialisation, verify, tests),
@@ -106,8 +107,8 @@ absl::Status NotFiniteAfter(int64_t step, const absl::Status& found);
 absl::Status CheckCopies(const LoadedProgram& loaded);
 
 // Returns FailedPrecondition where a parameter whose initial values are drawn, or its average, is all zeros, as memory
-// begins: neither InitializeParameters nor WriteTensors was called, or not StartAverages. Looks only at the smallest such
-// parameter. REQUIRES: synchronized.
+// begins: its values were never written, or its averages never started. Looks only at the smallest such parameter. REQUIRES:
+// synchronized.
 absl::Status CheckInitialized(const LoadedProgram& loaded);
 
 }  // namespace colonnade::engine

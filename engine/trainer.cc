@@ -148,7 +148,8 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
                         options.steps, start.step, start.sample));
   }
   if (options.copies.is_due && !(options.copies.begin && options.copies.end)) {
-    return absl::FailedPreconditionError("copies: expected begin and end beside is_due, found none");
+    return absl::FailedPreconditionError(absl::StrFormat("copies: expected begin and end beside is_due, found no %s",
+                                                         options.copies.begin ? "end" : "begin"));
   }
   return CheckPolicy(options.learning_rate);
 }

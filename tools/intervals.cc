@@ -12,7 +12,7 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kLow = 0.05, kHigh = 0.95;
-constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;
+constexpr int kMostDraws = 100, kLeastDraws = 20, kStepsOfADraw = 6;  // or about so many
 // Tasks that are simulated where the number of draws is left open, as far as kLeastDraws allows: some seconds. To find the
 // ways between devices takes as long as so many tasks of each.
 constexpr double kMostTasks = 2e7, kTasksOfADevice = 100;
@@ -71,8 +71,7 @@ absl::StatusOr<DrawnSteps> DrawSteps(const engine::Machine& machine,
       ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(drawn, devices));
       std::vector<double>& steps = seconds.emplace_back();
       for (const program::RepresentativeProgram* program : programs) {
-        ASSIGN_OR_RETURN(engine::Simulation simulation,
-                         simulator.Run(*program, {.max_steps = kStepsOfADraw, .trace = false, .memory = false}));
+        ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(*program, {.trace = false, .memory = false}));
         steps.push_back(absl::ToDoubleSeconds(simulation.step));
       }
     } else {

@@ -60,6 +60,10 @@ enum class Arithmetic {
   kRoundedBf16,  // the reference's, rounding where a Program in bf16 stores
 };
 
+program::DType DTypeOf(const VerifyOptions& options) {
+  return options.reference ? program::DType::kF64 : options.bf16 ? program::DType::kBF16 : program::DType::kF32;
+}
+
 absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, const partition::Plan& plan,
                                                const VerifyOptions& options, bool expose_gradients, Arithmetic arithmetic,
                                                int64_t micro_batches) {
@@ -68,9 +72,9 @@ absl::StatusOr<std::unique_ptr<Side>> MakeSide(const layers::LayerGraph& graph, 
   lower.expose_gradients = expose_gradients;
   lower.micro_batches = micro_batches;
   const bool reference = arithmetic != Arithmetic::kOwn;
-  lower.dtype = arithmetic == Arithmetic::kDouble                        ? program::DType::kF64
-                : options.bf16 || arithmetic == Arithmetic::kRoundedBf16 ? program::DType::kBF16
-                                                                         : program::DType::kF32;
+  lower.dtype = arithmetic == Arithmetic::kDouble        ? program::DType::kF64
+                : arithmetic == Arithmetic::kRoundedBf16 ? program::DType::kBF16
+                                                         : DTypeOf(options);
   ASSIGN_OR_RETURN(program::Program program, options.make_program(graph, plan, lower));
   side->program = std::move(program);
   const int devices = plan.mesh.device_count();
@@ -499,10 +503,6 @@ class Comparison {
   VerifyReport report_;
 };
 
-program::DType DTypeOf(const VerifyOptions& options) {
-  return options.reference ? program::DType::kF64 : options.bf16 ? program::DType::kBF16 : program::DType::kF32;
-}
-
 absl::Status CheckOptions(const layers::LayerGraph& graph, const engine::DataSource& data, const VerifyOptions& options) {
   if (graph.nodes.empty()) return absl::FailedPreconditionError("expected a network, found one without layers");
   if (graph.nodes[0].sample_shape != data.sample_shape()) {
@@ -514,7 +514,7 @@ absl::Status CheckOptions(const layers::LayerGraph& graph, const engine::DataSou
     return absl::FailedPreconditionError(absl::StrFormat("steps: expected at least 1, found %d", options.steps));
   }
   if (options.lower.mode != program::Mode::kTrain) {
-    return absl::FailedPreconditionError("lower.mode: expected that of training, whose gradients are compared");
+    return absl::FailedPreconditionError("lower.mode: expected training, whose gradients are compared; found evaluation");
   }
   if (options.reference && options.bf16) {
     return absl::FailedPreconditionError("expected reference or bf16, found both");

@@ -6,7 +6,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -46,9 +45,14 @@ std::string ConfigFileOf(absl::Span<const std::string> words) {
   return "";
 }
 
-bool MayBePath(absl::string_view value) {
-  double number = 0;
-  return value.find_first_of("./") != absl::string_view::npos && !absl::SimpleAtod(value, &number);
+// Whether the value of a flag is the path of what the command reads, and no word that the flag knows.
+bool IsInputPath(const CLI::App& command, const std::string& flag, const std::string& value) {
+  constexpr absl::string_view kInputs[] = {"--model", "--data",   "--plan", "--machine",
+                                           "--init",  "--resume", "--rows", "--transfers"};
+  if (!absl::c_linear_search(kInputs, flag)) return false;
+  const std::vector<Definition> definitions = DefinitionsOf(command);
+  const auto definition = absl::c_find_if(definitions, [&](const Definition& d) { return d.name == flag; });
+  return definition != definitions.end() && !absl::c_linear_search(definition->values, value);
 }
 
 // Whether `path`, or one in that folder, stands in a message by itself.
@@ -217,7 +221,9 @@ absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::
     RETURN_IF_ERROR(CheckValue(item, name, app));
     AppendWords(item, MayStandAlone(app, words, flag), more.words);
     more.places[flag] = item.Place();
-    if (item.values.size() == 1 && MayBePath(item.values[0])) more.path_places[item.values[0]] = item.Place();
+    if (item.values.size() == 1 && IsInputPath(*command, flag, item.values[0])) {
+      more.path_places[std::string(absl::StripSuffix(item.values[0], "/"))] = item.Place();
+    }
   }
   return more;
 }

@@ -35,7 +35,7 @@ void AddConfigFlag(CLI::App& command, std::string& file);
 struct ConfiguredWords {
   std::vector<std::string> words;
   std::map<std::string, std::string> places;       // by flag: "--batch" is of "run.toml: line 3"
-  std::map<std::string, std::string> path_places;  // by a value that may be the path of a file or folder: its flag's place
+  std::map<std::string, std::string> path_places;  // by path of what is read: its flag's place
 
   // Returns the place of the flag that a message begins with, or whose value it says is unknown ("unknown plan …" of
   // --plan), or which names a path in it; empty where it is not of a file.

@@ -32,9 +32,10 @@ models::ModelOptions OptionsOf(const NetworkFlags& flags) {
           .label_smoothing = flags.label_smoothing};
 }
 
-// What to change for a network that is another than --model=FILE says: the file, or what is made of that of weights.
+// What one edits to change the network of --model=FILE: the file or, of weights, the network file that `models` prints.
 std::string FileToChange(const std::string& model) {
-  return tools::IsWeightsFile(model) ? absl::StrFormat("what colonnade models %s --json prints", model) : "the file";
+  if (!tools::IsWeightsFile(model)) return "the file";
+  return absl::StrFormat("the network file that colonnade models %s --json prints, and give it as --model", model);
 }
 
 // The flag among those that shape networks of the zoo which asks a file for what it is not; empty if none does.

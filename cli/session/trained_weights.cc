@@ -73,8 +73,15 @@ std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& tra
 
 absl::Status TakeNetwork(NetworkFlags& flags, const std::string& init, const engine::MappedWeights& weights) {
   if (!flags.model.empty()) return absl::OkStatus();
-  if (!tools::StatesNetwork(weights.metadata) || !tools::IsWeightsFile(init)) {
-    return absl::FailedPreconditionError("--model: these weights do not state their network; name it");
+  if (!tools::StatesNetwork(weights.metadata)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--model: expected a network, found none, and %s states none; name one of the zoo, or give a network file", init));
+  }
+  if (!tools::IsWeightsFile(init)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--model: expected a network, found none; that of %s is read from a single file alone whose name is "
+                        "none of the zoo's",
+                        init));
   }
   flags.model = init;
   return absl::OkStatus();

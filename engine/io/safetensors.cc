@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -411,8 +412,8 @@ absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves) {
     const absl::string_view stored = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
     tensor.bytes = stored;
     if (entry.is_half()) {
-      const std::vector<float>& floats =
-          file.widened.emplace_back(Widen(stored, entry.dtype == "F16" ? FloatOfHalf : FloatOfBFloat16));
+      const std::vector<float>& floats = *file.widened.emplace_back(
+          std::make_shared<const std::vector<float>>(Widen(stored, entry.dtype == "F16" ? FloatOfHalf : FloatOfBFloat16)));
       tensor.bytes = {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
     }
   }

@@ -8,6 +8,7 @@
 #define COLONNADE_ENGINE_SAFETENSORS_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
 struct TensorFile {
   std::vector<TensorView> tensors;
   Metadata metadata;
-  std::vector<std::vector<float>> widened;  // what the views of F16 and BF16 tensors show
+  std::vector<std::shared_ptr<const std::vector<float>>> widened;  // what the views of F16 and BF16 tensors show
 };
 // What becomes of F16 and BF16 tensors; every one of their numbers is a float, too.
 enum class Halves { kAreRefused, kBecomeFloats };

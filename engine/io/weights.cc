@@ -52,7 +52,7 @@ absl::Status AddFile(const std::string& path, MappedWeights& weights) {
   RETURN_IF_ERROR(WithContext(CheckVariances(view->tensors), path));
   weights.files.push_back(std::move(file));
   for (TensorView& tensor : view->tensors) weights.tensors.push_back(std::move(tensor));
-  for (std::vector<float>& floats : view->widened) weights.widened.push_back(std::move(floats));
+  for (auto& floats : view->widened) weights.widened.push_back(std::move(floats));
   weights.metadata.merge(view->metadata);
   return absl::OkStatus();
 }

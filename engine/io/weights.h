@@ -7,6 +7,7 @@
 #define COLONNADE_ENGINE_WEIGHTS_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ namespace colonnade::engine {
 // Tensors, and the files in which their bytes are mapped.
 struct MappedWeights {
   std::vector<MappedFile> files;
-  std::vector<TensorView> tensors;          // by file, then in the order of their bytes; F16 and BF16 as F32
-  Metadata metadata;                        // of all files; of a key that two have the text of the first
-  std::vector<std::vector<float>> widened;  // TensorFile::widened of all files
+  std::vector<TensorView> tensors;  // by file, then in the order of their bytes; F16 and BF16 as F32
+  Metadata metadata;                // of all files; of a key that two have the text of the first
+  std::vector<std::shared_ptr<const std::vector<float>>> widened;  // TensorFile::widened of all files
 };
 
 // Maps the weights at `path` and checks that all are finite, and running variances at least 0. NotFound where the file, or

@@ -12,7 +12,13 @@ namespace colonnade::engine {
 namespace {
 
 // The stock of batches that an input makes ahead may fill or empty by a small part of a batch in each step.
-constexpr int kMostStepsWithInput = 64;
+constexpr int kMostSteps = 12, kMostStepsWithInput = 64;
+
+int MostSteps(int asked, bool has_input) {
+  constexpr int kLeast = 2;  // of which the second is what a step takes
+  if (asked > 0) return std::max(asked, kLeast);
+  return has_input ? kMostStepsWithInput : kMostSteps;
+}
 
 }  // namespace
 
@@ -25,7 +31,7 @@ EventLoop::EventLoop(const Program& program, const Machine& machine, Jobs jobs, 
       machine_(machine),
       jobs_(std::move(jobs.all)),
       flows_(std::move(jobs.flows)),
-      max_steps_(std::max(options.max_steps, jobs.input < 0 ? 2 : kMostStepsWithInput)),
+      max_steps_(MostSteps(options.max_steps, jobs.input >= 0)),
       slowdown_(1 + machine.overlap_slowdown.value),
       keeps_times_(options.trace),
       clock_(machine.cores.value, jobs_.size()),

@@ -21,7 +21,7 @@ class EventLoop {
   EventLoop(const program::Program& program, const Machine& machine, Jobs jobs, int engines,
             const SimulatorOptions& options);
 
-  // Runs steps until the time from one to the next is steady, or max_steps, of which an input needs more. Returns false
+  // Runs steps until the time from one to the next is steady, or max_steps. Returns false
   // where no task can start any more, which never happens to a Program that Verify accepts.
   bool Run();
 

@@ -178,6 +178,12 @@ TEST_F(Config, WhatIsWrongInAFileThatItNamesIsOfItsLine) {
               {absl::StrCat("run.toml: line 4: data \"", In("none"), "\"")});
   ExpectError(absl::StrCat("plan --model=lenet ", Flag()), 66, {"run.toml: line 5: cannot read ", In("none/plan.json")});
   ExpectError("plan --model=lenet --batch=0.1 " + Flag(), 2, {"colonnade: --batch"});
+  Write("run.toml", absl::StrFormat("data = \"%s\"\nsave = \"%s\"\n", In("photos/"), In("w")));
+  std::filesystem::create_directories(In("photos/train/cat"));
+  Write("photos/train/cat/1.png", "no PNG");
+  ExpectError(absl::StrCat("train --model=lenet --steps=1 --batch=1 ", Flag()), 65, {"run.toml: line 1: ", In("photos")});
+  ExpectError(absl::StrCat("eval --model=lenet --data=digits --init=", In("w"), " ", Flag()), 66,
+              {"colonnade: cannot read"});
 }
 
 TEST(ConfiguredWords, AMessageNamesTheFileNotItsFolder) {

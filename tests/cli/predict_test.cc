@@ -142,10 +142,11 @@ TEST_F(Predict, TheNetworkOfWeightsIsOneForAllSubCommands) {
   EXPECT_EQ(printed.out, Run("models two_column --width=0.5 --json").out);
   EXPECT_EQ(Run(absl::StrCat("train --model=", In("w"), " --init=", In("w"), " --data=digits --steps=1")).code, 0);
   ExpectError(absl::StrCat("eval --width=0.5 --data=digits --init=", In("w")), 2,
-              {"--width: expected none, since ", absl::StrCat("change what colonnade models ", In("w"), " --json prints")});
+              {"--width: expected none, since ", absl::StrCat("change the network file that colonnade models ", In("w"),
+                                                              " --json prints, and give it as --model")});
   ForgetTraining(In("w"));
   ExpectError(absl::StrCat("eval --data=digits --init=", In("w")), 2,
-              {"--model: these weights do not state their network; name it"});
+              {"--model: expected a network, found none, and ", "states none; name one of the zoo, or give a network file"});
   ExpectError(absl::StrCat("plan --model=", In("w")), 65, {In("w"), "expected weights that state their network"});
 }
 

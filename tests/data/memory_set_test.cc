@@ -164,7 +164,7 @@ TEST(MemorySet, HasANameForEachClass) {
               absl::StrFormat("one: expected a name for each class or none, found %d names of 3 classes", count));
   }
   set.classes = -1;
-  EXPECT_THAT(WhyRefused(set), HasSubstr("found 0 names of -1 classes"));
+  EXPECT_THAT(WhyRefused(set), HasSubstr("classes: expected 0 or more, found -1"));
 }
 
 }  // namespace

@@ -417,6 +417,7 @@ TEST_F(ExecutorTest, AfterAFailedStepItDrainsAndRunsNoMore) {
               "an earlier step of this executor failed, and another executor is needed: task 3 on device 0 failed");
   };
   is_told(executor_->Collect().status());
+  EXPECT_EQ(loaded().calls.back(), "synchronize 2") << "the step behind it has ended, too";
   EXPECT_EQ(executor_->in_flight(), 0);
   EXPECT_EQ(executor_->Collect().status().message(), "no step is in flight");
   is_told(executor_->Enqueue({}));

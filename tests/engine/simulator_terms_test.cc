@@ -106,7 +106,6 @@ TEST(InputRate, WhereCoresAreSharedItTakesThem) {
   machine.input_images_per_sec.value = 2000;
   // 4 ms of both cores and 5 ms of two: one after the other in effect.
   EXPECT_NEAR(Ms(Of(OfEightImages(), machine).step), 4 + 5, 0.01);
-  EXPECT_NEAR(Ms(Simulate(OfEightImages(), machine, {.max_steps = 6})->step), 4 + 5, 0.01) << "as the planner asks";
 }
 
 TEST(InputRate, HoldsForLoadsInLine) {

@@ -139,8 +139,13 @@ bool Picture(absl::string_view bytes) {
 }
 
 bool Safetensors(absl::string_view bytes) {
+  (void)engine::LooksLikeSafetensors(bytes);
+  const absl::StatusOr<engine::Metadata> metadata = engine::ViewMetadata(bytes);
   const absl::StatusOr<engine::TensorFile> file_of_any = engine::ViewFile(bytes, engine::Halves::kBecomeFloats);
-  if (file_of_any.ok()) (void)engine::CheckFinite(file_of_any->tensors);
+  if (file_of_any.ok()) {
+    (void)engine::CheckFinite(file_of_any->tensors);
+    Expect(metadata.ok() && *metadata == file_of_any->metadata, "metadata that are viewed alone to be those of the file");
+  }
   const absl::StatusOr<std::vector<engine::TensorView>> tensors = engine::ViewTensors(bytes);
   if (!tensors.ok()) return false;
   (void)engine::CheckFinite(*tensors);

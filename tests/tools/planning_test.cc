@@ -95,8 +95,6 @@ int64_t PeakOf(const engine::Machine& machine, const layers::LayerGraph& graph, 
   return most;
 }
 
-// Steps of many micro-batches are judged by that of three, to whose memory the images of the others are added: without them
-// a third of these would lack.
 TEST(CheckDevices, AsksForOneAtLeastAndNoMoreThanTheMachineHas) {
   const engine::Machine machine = *OpenMachine("dgx1-v100");
   const layers::LayerGraph graph = *models::BuildModel("two_column", {});
@@ -113,6 +111,8 @@ TEST(CheckDevices, AsksForOneAtLeastAndNoMoreThanTheMachineHas) {
   }
 }
 
+// Steps of many micro-batches are judged by that of three, to whose memory the images of the others are added: without them
+// a third of these would lack.
 TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   const engine::Machine machine = *OpenMachine("dgx1-v100");
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
