@@ -12,12 +12,12 @@ namespace colonnade::engine {
 namespace {
 
 // The stock of batches that an input makes ahead may fill or empty by a small part of a batch in each step.
-constexpr int kMostSteps = 12, kMostStepsWithInput = 64;
+constexpr int kStepsWithoutInput = 12, kStepsWithInput = 64;
 
 int MostSteps(int asked, bool has_input) {
   constexpr int kLeast = 2;  // of which the second is what a step takes
   if (asked > 0) return std::max(asked, kLeast);
-  return has_input ? kMostStepsWithInput : kMostSteps;
+  return has_input ? kStepsWithInput : kStepsWithoutInput;
 }
 
 }  // namespace
