@@ -1,3 +1,4 @@
+// Longer than most sources: one class has all that is compared of a step, in each arithmetic, beside the bound of each.
 #include "tools/verify_plan.h"
 
 #include <algorithm>

@@ -81,13 +81,15 @@ const absl::string_view* FindTwice(const std::vector<absl::string_view>& names) 
   return nullptr;
 }
 
-// Shape and offsets against the bytes of data that the file has.
-absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
+// Checks the type, and shape and offsets against the bytes of data that the file has.
+absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes, Halves halves) {
   auto broken = [&entry](const std::string& what) {
     return Broken(absl::StrFormat("tensor %s: %s", base::Quoted(entry.tensor.name), what));
   };
-  if (!entry.is_number() && !entry.is_counter()) {
-    return broken(absl::StrFormat("expected dtype F32, F64, F16 or BF16, found %s", base::Quoted(entry.dtype)));
+  const bool takes_halves = halves == Halves::kBecomeFloats;
+  if (!entry.is_counter() && (!entry.is_number() || (entry.is_half() && !takes_halves))) {
+    return broken(absl::StrFormat("expected dtype %s, found %s", takes_halves ? "F32, F64, F16 or BF16" : "F32 or F64",
+                                  base::Quoted(entry.dtype)));
   }
   uint64_t bytes = entry.element_bytes();
   bool fits = !entry.too_large;
@@ -108,7 +110,7 @@ absl::Status CheckEntry(const Entry& entry, uint64_t data_bytes) {
 // Takes the header apart while it is parsed: of a hostile one nothing is kept, and the first fault ends the parse.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit HeaderReader(uint64_t data_bytes) : data_bytes_(data_bytes) {}
+  HeaderReader(uint64_t data_bytes, Halves halves) : data_bytes_(data_bytes), halves_(halves) {}
 
   const absl::Status& fault() const { return fault_; }
   std::vector<Entry>& entries() { return entries_; }
@@ -177,7 +179,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (in_ == In::kTensor) {
       const Entry& entry = entries_.back();
       if (!entry.has_dtype || !entry.has_shape || entry.offset_count != 2) return Unexpected();
-      fault_ = CheckEntry(entry, data_bytes_);
+      fault_ = CheckEntry(entry, data_bytes_, halves_);
     }
     return Enter(In::kTop);
   }
@@ -231,6 +233,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const uint64_t data_bytes_;
+  const Halves halves_;
   absl::Status fault_;
   std::vector<Entry> entries_;
   std::vector<std::string> metadata_keys_;
@@ -247,10 +250,10 @@ struct Header {
   std::optional<std::string> checksum;  // as the file states it
 };
 
-absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes) {
+absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes, Halves halves) {
   const size_t first = text.find_first_not_of(' ');
   if (first == absl::string_view::npos || text[first] != '{') return Broken("expected a header that begins with {");
-  HeaderReader reader(data_bytes);
+  HeaderReader reader(data_bytes, halves);
   const bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
   if (!reader.fault().ok()) return reader.fault();
   if (!parsed) return Broken("the header is not JSON");
@@ -353,7 +356,7 @@ std::string OtherFormat(absl::string_view bytes) {
   return "";
 }
 
-absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
+absl::StatusOr<Parsed> Parse(absl::string_view bytes, Halves halves) {
   uint64_t length = 0;
   if (bytes.size() < sizeof(length)) {
     return Broken(absl::StrFormat("expected at least %d bytes, found %d", sizeof(length), bytes.size()));
@@ -365,7 +368,7 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes) {
                                   std::min<uint64_t>(kLargestHeader, rest.size()), length, OtherFormat(bytes)));
   }
   Parsed parsed{.data = rest.substr(length)};
-  ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size()));
+  ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size(), halves));
   return parsed;
 }
 
@@ -397,16 +400,12 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
 }
 
 absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves) {
-  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes, halves));
   RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   TensorFile file{.tensors = {}, .metadata = std::move(parsed.header.metadata)};
   file.tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
     if (entry.is_counter()) continue;
-    if (entry.is_half() && halves == Halves::kAreRefused) {
-      return Broken(absl::StrFormat("tensor %s: expected dtype F32 or F64, found %s", base::Quoted(entry.tensor.name),
-                                    base::Quoted(entry.dtype)));
-    }
     TensorView& tensor = file.tensors.emplace_back(std::move(entry.tensor));
     tensor.dtype = entry.dtype == "F64" ? program::DType::kF64 : program::DType::kF32;
     const absl::string_view stored = parsed.data.substr(entry.begin(), entry.end() - entry.begin());
@@ -426,7 +425,7 @@ absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes) {
 }
 
 absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes) {
-  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes));
+  ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes, Halves::kBecomeFloats));
   return std::move(parsed.header.metadata);
 }
 

@@ -21,8 +21,8 @@ class EventLoop {
   EventLoop(const program::Program& program, const Machine& machine, Jobs jobs, int engines,
             const SimulatorOptions& options);
 
-  // Runs steps until the time from one to the next is steady, or max_steps. Returns false
-  // where no task can start any more, which never happens to a Program that Verify accepts.
+  // Runs steps until the time from one to the next is steady, or max_steps. Returns false where no task can start any more,
+  // which never happens to a Program that Verify accepts.
   bool Run();
 
   bool IsSteady() const;
