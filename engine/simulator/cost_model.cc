@@ -315,7 +315,8 @@ std::vector<Phase> CostModel::PhasesPerByte(const Routes& routes, program::Colle
     return AllReduceInSwitch(group, /*operand_bytes=*/1, machine_.switch_bytes_per_sec.value);
   if (schedule.form == CollectiveSchedule::Form::kInNodes)
     return AllReduceInNodes(schedule.algorithm, NodesOf(routes, group));
-  if (schedule.algorithm == CollectiveAlgorithm::kRing) group = routes.RingOf(std::move(group));
+  if (schedule.algorithm == CollectiveAlgorithm::kRing)
+    group = has_root ? routes.ChainOf(std::move(group)) : routes.RingOf(std::move(group));
   return MakePhases(kind, schedule.algorithm, group, /*operand_bytes=*/1);
 }
 

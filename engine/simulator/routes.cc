@@ -161,6 +161,7 @@ constexpr char kHost[] = "host";
 constexpr int kNoDevice = -1;
 
 constexpr int kMostClasses = 1024;  // of devices: there is a route for each pair
+constexpr size_t kMostStartsOfRing = 16;
 
 // Pairs without peer access.
 class Staged {
@@ -383,7 +384,7 @@ Route Routes::WithEngines(Route route, int from, int to) const {
   return route;
 }
 
-std::vector<int> Routes::RingOf(std::vector<int> devices) const {
+std::vector<int> Routes::ChainOf(std::vector<int> devices) const {
   if (devices.empty()) return {};
   std::map<int, std::set<int>> left;  // by class; the first of each is the nearest of its class
   for (size_t i = 1; i < devices.size(); ++i) left[attachments_[devices[i]].of_class].insert(devices[i]);
@@ -399,6 +400,29 @@ std::vector<int> Routes::RingOf(std::vector<int> devices) const {
     if (nearest->second.empty()) left.erase(nearest);
   }
   return devices;
+}
+
+double Routes::SlowestOf(const std::vector<int>& ring) const {
+  double slowest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < ring.size(); ++i) slowest = std::min(slowest, BytesPerSec(ring[i], ring[(i + 1) % ring.size()]));
+  return slowest;
+}
+
+std::vector<int> Routes::RingOf(std::vector<int> devices) const {
+  std::vector<int> best = ChainOf(devices);
+  if (best.size() < 4) return best;  // of three, another start gives the other direction at most
+  double slowest_of_best = SlowestOf(best);
+  std::set<int> tried = {ClassOf(devices[0])};
+  for (size_t start = 1; start < devices.size() && tried.size() < kMostStartsOfRing; ++start) {
+    if (!tried.insert(ClassOf(devices[start])).second) continue;  // devices that are alike begin like rings
+    std::swap(devices[0], devices[start]);
+    std::vector<int> ring = ChainOf(devices);
+    const double slowest = SlowestOf(ring);
+    if (slowest <= slowest_of_best) continue;
+    best = std::move(ring);
+    slowest_of_best = slowest;
+  }
+  return best;
 }
 
 }  // namespace colonnade::engine

@@ -60,8 +60,12 @@ class Routes {
   int ClassOf(int device) const { return attachments_[device].of_class; }
   // Whether collectives go through one.
   bool has_server() const { return !server_.from.empty(); }
-  // Returns `devices` in the order of a ring. It begins with the first of them. After each comes, of those that are left,
-  // the one to which it has the best rate; among equals, the one of the least latency, then the first.
+  // Returns `devices` in an order to pass data on. It begins with the first of them. After each comes, of those that are
+  // left, the one to which it has the best rate; among equals, the one of the least latency, then the first.
+  std::vector<int> ChainOf(std::vector<int> devices) const;
+  // Returns `devices` in the order of a ring: of the chains that begin with each of them (of those that are alike, with the
+  // first; with at most 16), the one whose slowest step, that from the last to the first included, is fastest; of equals the
+  // first.
   std::vector<int> RingOf(std::vector<int> devices) const;
   // Return null where the machine has no node "host".
   const Route* FromHost(int device) const { return host_.from.empty() ? nullptr : &host_.from[device]; }
@@ -90,6 +94,8 @@ class Routes {
   // class.
   void Adapt(int model, int device, int& resource) const;
   Route WithEngines(Route route, int from, int to) const;
+  // Returns the rate of the slowest step of a ring. REQUIRES: at least two devices, none of them twice.
+  double SlowestOf(const std::vector<int>& ring) const;
 
   // The routes to and from a node, by device.
   struct NodeRoutes {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/machine_quantities.h"
+#include "engine/simulator/cost_model.h"
 #include "engine/simulator/routes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -573,6 +574,34 @@ TEST(Routes, ARingLeadsToTheNearestThatIsLeft) {
   EXPECT_THAT(routes->RingOf({0, 4, 3, 2, 1}), ElementsAre(0, 1, 3, 2, 4));
   EXPECT_THAT(routes->RingOf({2, 0}), ElementsAre(2, 0));
   EXPECT_THAT(routes->RingOf({}), ElementsAre());
+  EXPECT_THAT(routes->ChainOf({}), ElementsAre());
+}
+
+// From a, the nearest is b, from there d, then c, and the last step is the slowest link. Whoever begins with b comes back by
+// faster ones.
+TEST(Routes, ARingBeginsWhereItsSlowestStepIsFastest) {
+  Machine machine;
+  machine.devices = {"a", "b", "c", "d"};
+  machine.memory_bytes_per_sec.value = 1e15;
+  const auto link = [&](const char* from, const char* to, double rate) {
+    machine.links.push_back({.a = from, .b = to, .bytes_per_sec = {rate}, .latency_sec = {1}});
+  };
+  link("a", "b", 10);
+  link("b", "c", 8);
+  link("b", "d", 9);
+  link("c", "d", 7);
+  link("a", "c", 1);
+  link("a", "d", 6);
+  const Routes routes = Routes::Create(machine).value();
+  EXPECT_THAT(routes.ChainOf({0, 1, 2, 3}), ElementsAre(0, 1, 3, 2));
+  EXPECT_THAT(routes.ChainOf({2, 0, 1, 3}), ElementsAre(2, 1, 0, 3)) << "that of a broadcast begins with its root";
+  EXPECT_THAT(routes.RingOf({0, 1, 2, 3}), ElementsAre(1, 0, 3, 2));
+  const auto seconds = [&](program::CollectiveKind kind, int root) {
+    const CostModel costs(machine, 4);
+    return costs.SchedulesFor(routes, kind, {0, 1, 2, 3}, root).front().sec_per_byte;
+  };
+  EXPECT_NEAR(seconds(program::CollectiveKind::kAllReduce, 0), 2 * 0.75 / 6, 1e-9);
+  EXPECT_NEAR(seconds(program::CollectiveKind::kBroadcast, 0), 1.0 / 7, 1e-9);
 }
 
 }  // namespace
