@@ -17,6 +17,7 @@
 #include "data/file.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
+#include "data/split_names.h"
 #include "data/user_cache.h"
 
 namespace colonnade::data {
@@ -37,10 +38,10 @@ struct SplitFolders {
 
 SplitFolders FindSplits(const std::string& path) {
   SplitFolders found;
-  for (const char* name : {"/test", "/val"}) {
-    if (IsSplitFolder(path + name)) found.test = path + name;
-  }
-  if (IsSplitFolder(path + "/train")) found.train = path + "/train";
+  const auto folder_of = [&path](absl::string_view name) { return absl::StrCat(path, "/", name); };
+  const auto is_there = [&](absl::string_view name) { return IsSplitFolder(folder_of(name)); };
+  if (const absl::string_view name = TestNameAmong(is_there); !name.empty()) found.test = folder_of(name);
+  if (is_there(kTrainName)) found.train = folder_of(kTrainName);
   if (found.train.empty() && found.test.empty()) found.train = path;
   return found;
 }
@@ -51,18 +52,19 @@ std::string AdviceOnFolderAbove(const std::string& path) {
   if (!split.has_filename()) split = split.parent_path();  // X/val/
   const std::string name = split.filename().string(), above = split.has_parent_path() ? split.parent_path().string() : ".";
   const SplitFolders beside = FindSplits(above);
-  const bool is_split = name == "train" || name == "val" || name == "test";
-  if (!is_split || beside.test.empty() || beside.train != above + "/train") return "";
+  const std::string train = absl::StrCat(above, "/", kTrainName), own = absl::StrCat(above, "/", name);
+  if (beside.test.empty() || beside.train != train || (own != train && own != beside.test)) return "";
   return absl::StrFormat("; %s, the folder above, has both: name that one", above);
 }
 
 absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, SplitOf split) {
   if (split == SplitOf::kTrain) {
-    return NoSplit(absl::StrFormat("%s: expected training images in %s/train, found %s alone", path, path, found.test));
+    return NoSplit(
+        absl::StrFormat("%s: expected training images in %s/%s, found %s alone", path, path, kTrainName, found.test));
   }
   const bool is_one_set = found.train == path;
-  return NoSplit(absl::StrFormat("%s: expected test images in %s/val or %s/test, found %s alone%s", path, path, path,
-                                 is_one_set ? "class folders of one set" : found.train,
+  return NoSplit(absl::StrFormat("%s: expected test images in %s/val, valid, validation or test, found %s alone%s", path,
+                                 path, is_one_set ? "class folders of one set" : found.train,
                                  is_one_set ? AdviceOnFolderAbove(path) : ""));
 }
 

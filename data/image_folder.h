@@ -1,6 +1,6 @@
 // Image files in one folder for each class, as torchvision's ImageFolder has them.
 //
-//   PATH/train/CLASS/…/IMAGE and PATH/val/CLASS/…/IMAGE (or PATH/test/…), or
+//   PATH/train/CLASS/…/IMAGE and PATH/val/CLASS/…/IMAGE (or PATH/test/…, or split_names.h), or
 //   PATH/CLASS/…/IMAGE: training images alone
 //
 // Images are files that end with .jpg, .jpeg or .png in any case; links are followed. Classes are the folders of the

@@ -18,6 +18,7 @@
 #include "data/class_names.h"
 #include "data/image_listing.h"
 #include "data/no_split.h"
+#include "data/split_names.h"
 
 namespace colonnade::data {
 namespace {
@@ -116,7 +117,7 @@ absl::StatusOr<int32_t> ReadLabel(const ByteSource& file, const TarMember& membe
 
 std::string TopOf(absl::string_view path) { return std::string(path.substr(0, path.find('/'))); }
 
-bool IsSplitName(absl::string_view name) { return name == "train" || name == "val" || name == "test"; }
+bool IsSplitName(absl::string_view name) { return name == kTrainName || name == "val" || name == "test"; }
 
 // An image by the path from the folder that holds splits or classes.
 struct PlacedImage {
@@ -168,13 +169,14 @@ void TakeOffTops(std::vector<PlacedImage>& images) {
 
 // Which of the folders in the archive a split is; "": the archive itself.
 absl::StatusOr<std::string> SplitFolderOf(const std::set<std::string>& tops, SplitOf split) {
-  const bool has_splits = tops.count("train") + tops.count("val") + tops.count("test") > 0;
-  if (split == SplitOf::kTrain && (!has_splits || tops.count("train") > 0)) return has_splits ? "train" : "";
-  for (const char* name : {"val", "test"}) {
-    if (split == SplitOf::kTest && tops.count(name) > 0) return name;
-  }
-  return NoSplit(split == SplitOf::kTrain ? "expected training images in train/, found test images alone"
-                                          : "expected test images in val/ or test/, found training images alone");
+  const absl::string_view test =
+      TestNameAmong([&tops](absl::string_view name) { return tops.count(std::string(name)) > 0; });
+  const std::string train(tops.count(std::string(kTrainName)) > 0 ? kTrainName : "");
+  if (split == SplitOf::kTrain && (!train.empty() || test.empty())) return train;
+  if (split == SplitOf::kTest && !test.empty()) return std::string(test);
+  return NoSplit(split == SplitOf::kTrain
+                     ? "expected training images in train/, found test images alone"
+                     : "expected test images in val/, valid/, validation/ or test/, found training images alone");
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ bool HasClassMember(const TarIndex& index);
 // one of the two, has one twice, or whose class is no number below `classes` (as of CheckLabel).
 absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& index, int64_t classes);
 
-// Returns the images in [TOP/]train/CLASS/… and [TOP/]val/CLASS/… or [TOP/]test/CLASS/…, or in [TOP/]CLASS/…. Classes are
-// those of the training images, sorted by name. NotFound where there are no images of that split.
+// Returns the images in [TOP/]train/CLASS/… and [TOP/]val/CLASS/… or [TOP/]test/CLASS/… (or split_names.h), or in
+// [TOP/]CLASS/…. Classes are those of the training images, sorted by name. NotFound where there are no images of that split.
 absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split);
 
 }  // namespace colonnade::data

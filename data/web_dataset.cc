@@ -15,6 +15,7 @@
 #include "data/file.h"
 #include "data/no_split.h"
 #include "data/split_files.h"
+#include "data/split_names.h"
 #include "data/tar.h"
 #include "data/tar_samples.h"
 
@@ -158,9 +159,9 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, S
 }
 
 absl::StatusOr<std::vector<std::string>> FindShards(const std::string& folder, SplitOf split) {
-  std::vector<std::string> shards = ShardsIn(folder, split == SplitOf::kTrain ? "train" : "val");
-  if (shards.empty() && split == SplitOf::kTest) shards = ShardsIn(folder, "test");
-  if (!shards.empty()) return shards;
+  const auto is_there = [&folder](absl::string_view name) { return !ShardsIn(folder, name).empty(); };
+  const absl::string_view name = split == SplitOf::kTrain ? kTrainName : TestNameAmong(is_there);
+  if (!name.empty() && is_there(name)) return ShardsIn(folder, name);
   return NoSplit(absl::StrFormat("%s: expected %s, found none", folder,
                                  split == SplitOf::kTrain ? "train-*.tar" : "val-*.tar or test-*.tar"));
 }
@@ -170,7 +171,7 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::string& folder, S
 bool IsWebDataset(const std::string& path) {
   if (IsPackedTar(path) || IsOneTar(path)) return true;
   const auto is_shard = [](absl::string_view file) {
-    return IsShardOf("train", file) || IsShardOf("val", file) || IsShardOf("test", file);
+    return IsShardOf(kTrainName, file) || IsShardOf("val", file) || IsShardOf("test", file);
   };
   return !FilesIn(path, is_shard).empty();
 }

@@ -109,13 +109,30 @@ TEST_F(ImageFolders, ATestFolderStandsInForVal) {
   EXPECT_THAT(Names(*Opened(path_, SplitOf::kTest)), ElementsAre("val/a/3.jpg"));
 }
 
+TEST_F(ImageFolders, ValidAndValidationAreOfTheTestSetBesideTrainAlone) {
+  Put("invalid/1.jpg", "x");
+  Put("valid/2.jpg", "x");
+  EXPECT_THAT(Names(*Opened(path_)), ElementsAre("invalid/1.jpg", "valid/2.jpg")) << "classes";
+  Put("train/a/1.jpg", "x");
+  Put("test/a/2.jpg", "x");
+  Put("validation/a/3.jpg", "x");
+  Put("valid/a/4.jpg", "x");
+  std::filesystem::remove(In("valid/2.jpg"));
+  EXPECT_THAT(Names(*Opened(path_)), ElementsAre("train/a/1.jpg"));
+  EXPECT_THAT(Names(*Opened(path_, SplitOf::kTest)), ElementsAre("valid/a/4.jpg"));
+  EXPECT_THAT(std::string(Error(In("valid"), SplitOf::kTest).message()), HasSubstr("the folder above, has both"));
+  std::filesystem::remove_all(In("valid"));
+  EXPECT_THAT(Names(*Opened(path_, SplitOf::kTest)), ElementsAre("validation/a/3.jpg"));
+}
+
 TEST_F(ImageFolders, ClassFoldersAloneAreATrainingSet) {
   Put("b/1.jpg", "x");
   Put("a/2.jpg", "x");
   EXPECT_THAT(Names(*Opened(path_)), ElementsAre("a/2.jpg", "b/1.jpg"));
   const absl::Status test = Error(path_, SplitOf::kTest);
   EXPECT_EQ(test.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(test.message()), HasSubstr("/test, found class folders of one set alone"));
+  EXPECT_THAT(std::string(test.message()),
+              HasSubstr("/val, valid, validation or test, found class folders of one set alone"));
 }
 
 TEST_F(ImageFolders, AnEmptyClassIsNamed) {

@@ -61,6 +61,17 @@ TEST_F(Tars, ShardsOfATestSetMayBeCalledSo) {
   EXPECT_EQ(Error(path_, SplitOf::kTest).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(Tars, ValidIsOfTheTestSetBesideTrainAlone) {
+  PutShards();
+  std::filesystem::rename(In("val-000000.tar"), In("valid-0.tar"));
+  EXPECT_EQ(BytesOf(*Opened(path_, SplitOf::kTest), 0), "vee");
+  PutTar("set.tar", {{"train/a/1.jpg", "1"}, {"valid/a/2.jpg", "2"}});
+  EXPECT_EQ(BytesOf(*Opened(In("set.tar")), 0), "1");
+  EXPECT_EQ(BytesOf(*Opened(In("set.tar"), SplitOf::kTest), 0), "2");
+  PutTar("set.tar", {{"invalid/1.jpg", "1"}, {"valid/2.jpg", "2"}});
+  EXPECT_THAT(Opened(In("set.tar"))->class_names(), ElementsAre("invalid", "valid"));
+}
+
 TEST_F(Tars, OneArchiveWithClassesIsATrainingSet) {
   PutTar("one.tar", {{"./x.jpg", "ex"}, {"./x.cls", "3"}});
   EXPECT_THAT(LabelsOf(*Opened(In("one.tar"))), ElementsAre(3));
