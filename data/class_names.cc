@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace colonnade::data {
+namespace {
+
+constexpr size_t kMostNamesTold = 5;
+
+}  // namespace
 
 absl::Status CheckLabel(int64_t label, int64_t classes) {
   const int64_t most = classes > 0 ? classes : kMostClasses;
@@ -21,8 +29,31 @@ absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> kn
   }
   int64_t count = std::max(asked, static_cast<int64_t>(known.size()));
   if (asked == 0 && !labels.empty()) count = std::max<int64_t>(count, *std::max_element(labels.begin(), labels.end()) + 1);
-  for (int64_t label = static_cast<int64_t>(known.size()); label < count; ++label) known.push_back(absl::StrCat(label));
+  const absl::flat_hash_set<std::string> taken(known.begin(), known.end());
+  for (int64_t label = static_cast<int64_t>(known.size()); label < count; ++label) {
+    const std::string number = absl::StrCat(label);
+    known.push_back(taken.contains(number) ? absl::StrCat("class ", number) : number);
+  }
   return known;
+}
+
+bool HaveAll(const std::vector<std::string>& names, const std::vector<std::string>& wanted) {
+  const absl::flat_hash_set<absl::string_view> known(names.begin(), names.end());
+  return absl::c_all_of(wanted, [&](const std::string& name) { return known.contains(name); });
+}
+
+std::string NoteOfMissing(std::vector<std::string> missing, size_t classes) {
+  if (missing.empty()) return "";
+  const size_t count = missing.size();
+  missing.resize(std::min(count, kMostNamesTold));
+  return absl::StrFormat("no images of %d of %d classes: %s%s", count, classes, absl::StrJoin(missing, ", "),
+                         count > kMostNamesTold ? ", …" : "");
+}
+
+std::string NoteOfLeftOut(int64_t files, absl::string_view one_of_them) {
+  if (files == 0) return "";
+  return absl::StrFormat("%d file%s left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class", files,
+                         files == 1 ? " is" : "s are", one_of_them);
 }
 
 }  // namespace colonnade::data

@@ -23,8 +23,6 @@
 namespace colonnade::data {
 namespace {
 
-constexpr size_t kMostNamesTold = 5;
-
 // A link is one, too, also to nothing: then reading it says so.
 bool IsSplitFolder(const std::string& path) {
   std::error_code error;
@@ -75,11 +73,6 @@ absl::flat_hash_map<absl::string_view, int32_t> LabelsOf(const std::vector<std::
   return labels;
 }
 
-bool HaveAll(const std::vector<std::string>& classes, const std::vector<std::string>& wanted) {
-  const absl::flat_hash_map<absl::string_view, int32_t> labels = LabelsOf(classes);
-  return absl::c_all_of(wanted, [&](const std::string& name) { return labels.contains(name); });
-}
-
 class ImageFolder final : public SampleSet {
  public:
   ImageFolder(std::string name, std::string root, ImageListing listing)
@@ -103,12 +96,7 @@ class ImageFolder final : public SampleSet {
     return absl::OkStatus();
   }
 
-  void NoteLeftOut() {
-    if (listing_.left_out == 0) return;
-    notes_.push_back(
-        absl::StrFormat("%s: %d file%s left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class", root_,
-                        listing_.left_out, listing_.left_out == 1 ? " is" : "s are", listing_.left_out_path));
-  }
+  void NoteLeftOut() { NoteOfRoot(NoteOfLeftOut(listing_.left_out, listing_.left_out_path)); }
   void Note(std::string note) { notes_.push_back(std::move(note)); }
 
   const std::string& name() const override { return name_; }
@@ -128,11 +116,10 @@ class ImageFolder final : public SampleSet {
     std::vector<std::string> missing;
     absl::c_copy_if(classes, std::back_inserter(missing),
                     [&](const std::string& name) { return !absl::c_binary_search(listing_.classes, name); });
-    if (missing.empty()) return;
-    const size_t count = missing.size();
-    missing.resize(std::min(count, kMostNamesTold));
-    notes_.push_back(absl::StrFormat("%s: no images of %d of %d classes: %s%s", root_, count, classes.size(),
-                                     absl::StrJoin(missing, ", "), count > kMostNamesTold ? ", …" : ""));
+    NoteOfRoot(NoteOfMissing(std::move(missing), classes.size()));
+  }
+  void NoteOfRoot(const std::string& note) {
+    if (!note.empty()) notes_.push_back(absl::StrCat(root_, ": ", note));
   }
 
   std::string name_, root_;

@@ -24,6 +24,20 @@ absl::Status CannotList(const std::string& folder, const std::error_code& error)
   return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(message) : absl::DataLossError(message);
 }
 
+bool LeadsNowhere(const fs::directory_entry& entry) {
+  std::error_code none;
+  return entry.is_symlink(none) && entry.status(none).type() == fs::file_type::not_found;
+}
+
+// It may be a class, or a part of one, on a disk that is not there today.
+absl::Status LinkToNothing(const fs::path& link) {
+  std::error_code none;
+  return absl::NotFoundError(
+      absl::StrFormat("%s: expected a folder or a file, found a link to %s, which is not there; "
+                      "bring it back, or remove the link",
+                      link.string(), fs::read_symlink(link, none).string()));
+}
+
 struct FolderEntries {
   std::vector<std::string> folders, files;  // sorted
 };
@@ -34,7 +48,8 @@ absl::StatusOr<FolderEntries> EntriesOf(const std::string& folder) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
     if (IsHidden(name)) continue;
-    // A link that leads nowhere counts as a file: reading it says so.
+    if (LeadsNowhere(*it) && !HasImageEnding(name)) return LinkToNothing(it->path());
+    // The link of an image that leads nowhere counts as a file: reading it says so.
     (it->is_directory(none) ? entries.folders : entries.files).push_back(std::move(name));
   }
   if (error) return CannotList(folder, error);

@@ -53,7 +53,8 @@ struct ImageListing {
   void Add(int32_t folder, absl::string_view name);
 };
 
-// What is hidden is listed nowhere.
+// What is hidden is listed nowhere. A link that leads nowhere is an error, NotFound, but where it is called as an image is:
+// then reading it is.
 
 // Returns the folders in `root`, sorted by name: the classes. Links to folders count.
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);

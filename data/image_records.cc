@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
+#include "data/bad_samples.h"
 #include "data/class_names.h"
 #include "data/file.h"
 #include "data/no_split.h"
@@ -111,14 +112,24 @@ absl::Status CheckIndexOfWhole(const ByteSource& file, std::vector<int64_t> offs
 // Which records count, and what is damaged besides.
 struct FoundRecords {
   std::vector<RecordPlace> places;
-  int64_t damaged = 0;
+  int64_t damaged = 0;  // records, about
   std::string damage;
 };
+
+// How many records the gaps held, if those were of the mean length.
+int64_t LostIn(const RecoveredRecords& recovered, int64_t file_bytes) {
+  const int64_t intact = file_bytes - recovered.skipped_bytes, records = static_cast<int64_t>(recovered.records.size());
+  const double of_mean_length = intact == 0 ? 0
+                                            : static_cast<double>(recovered.skipped_bytes) * static_cast<double>(records) /
+                                                  static_cast<double>(intact);
+  return std::max(recovered.gaps, static_cast<int64_t>(of_mean_length + 0.5));
+}
 
 absl::StatusOr<FoundRecords> FindUndamaged(const ByteSource& file, const std::optional<std::vector<int64_t>>& offsets,
                                            std::vector<std::string>& notes) {
   ASSIGN_OR_RETURN(RecoveredRecords recovered, RecoverRecords(file));
-  FoundRecords found{.places = std::move(recovered.records), .damaged = recovered.gaps};
+  FoundRecords found{.damaged = LostIn(recovered, file.size())};
+  found.places = std::move(recovered.records);
   if (offsets.has_value()) {
     if (recovered.gaps == 0) RETURN_IF_ERROR(CheckIndexOfWhole(file, *offsets));
     found.damaged = KeepListed(*offsets, found.places, notes);
@@ -190,14 +201,18 @@ absl::StatusOr<std::string> TestFileAloneIn(const std::string& folder) {
       absl::StrFormat("%s: expected test images in val.rec, test.rec, …_val.rec or …_test.rec, found none", folder));
 }
 
+absl::Status OnlyTestImages(const std::string& path) {
+  return NoSplit(
+      absl::StrFormat("%s: expected training images in train.rec, …_train.rec or a file of another name than val.rec, "
+                      "test.rec, …_val.rec and …_test.rec, found test images alone",
+                      path));
+}
+
 absl::StatusOr<std::string> TrainingFileIn(const std::string& folder) {
   const std::vector<std::string> others =
       FilesIn(folder, [](absl::string_view name) { return IsRecordName(name) && !IsTestName(name); });
   if (!others.empty()) return OnlyOne(folder, others);
-  return NoSplit(
-      absl::StrFormat("%s: expected training images in train.rec or …_train.rec, found test images alone; a file that is "
-                      "named itself is taken for any of them",
-                      folder));
+  return OnlyTestImages(folder);
 }
 
 // The file of a folder for that split: beside the one file train.rec, or else told by its name.
@@ -212,8 +227,10 @@ absl::StatusOr<std::string> RecordFileIn(const std::string& folder, SplitOf spli
 absl::StatusOr<std::string> RecordFileOf(const std::string& path, SplitOf split) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return RecordFileIn(path, split);
-  if (split == SplitOf::kTrain) return path;
-  return TestFileOf(path);
+  if (IsTestName(NameIn(path)) != (split == SplitOf::kTest)) {
+    return split == SplitOf::kTrain ? OnlyTestImages(path) : TestFileOf(path);
+  }
+  return path;
 }
 
 class ImageRecords final : public SampleSet {
@@ -325,7 +342,9 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
   for (const RecordPlace& place : found.places) {
     absl::StatusOr<ImageRecord> record = reader.HeaderOf(place);
     if (!record.ok() && skip_damaged && absl::IsInvalidArgument(record.status())) {
-      ++refused;
+      if (refused++ == 0) {
+        out.first_damage = absl::StrFormat("the record at offset %d: %s", place.offset, record.status().message());
+      }
       continue;
     }
     if (!record.ok()) {
@@ -335,7 +354,9 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
     out.places.push_back(place);
     out.labels.push_back(record->label);
   }
-  if (found.damaged + refused > 0) {
+  out.damaged = found.damaged + refused;
+  if (out.damaged > 0) {
+    if (refused == 0) out.first_damage = found.damage;
     out.notes.push_back(absl::StrFormat("damaged: %s, and %d records have no header of an image; %d records are left",
                                         found.damage, refused, out.labels.size()));
   }
@@ -352,6 +373,12 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageRecords(const std::string& p
   ASSIGN_OR_RETURN(std::optional<std::vector<int64_t>> offsets, ReadRecordIndex(file, options.skip_damaged));
   absl::StatusOr<IndexedRecords> records = IndexImageRecords(file, offsets, options.classes, options.skip_damaged);
   if (!records.ok()) return base::WithContext(records.status(), file_path);
+  const auto all = static_cast<int64_t>(records->labels.size()) + records->damaged;
+  if (IsTooManyBad(records->damaged, all)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected at most 1 in 100 of %d records that cannot be used, found %d; the first: %s",
+                        file_path, all, records->damaged, records->first_damage));
+  }
   if (records->labels.empty()) return absl::InvalidArgumentError(absl::StrCat(file_path, ": expected records, found none"));
   for (std::string& note : records->notes) note = absl::StrCat(file_path, ": ", note);
   ASSIGN_OR_RETURN(std::vector<std::string> names, NameClasses({}, records->labels, options.classes));

@@ -5,7 +5,7 @@
 // there, says which records count: lines of a number, a tab and an offset, in any order. Samples have the order of the file.
 //
 //   FILE_train.rec or train.rec: training images; test images are FILE_val.rec, FILE_test.rec, val.rec or test.rec beside it
-//   any other FILE.rec: training images alone
+//   any other FILE.rec: training images alone; val.rec and the like, named themselves: test images alone
 //   a folder with such files: of one of training images, or of several the one called so; of test images that for
 //   validation
 #ifndef COLONNADE_DATA_IMAGE_RECORDS_H_
@@ -44,6 +44,8 @@ struct IndexedRecords {
   std::vector<RecordPlace> places;
   std::vector<int32_t> labels;
   std::vector<std::string> notes;
+  int64_t damaged = 0;       // about how many records are left out
+  std::string first_damage;  // why the first of them is
 };
 // Returns what samples a file has: all records, or those at `offsets`. Errors name the record and its offset; with
 // `skip_damaged` such records are left out and counted in a note.

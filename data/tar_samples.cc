@@ -119,10 +119,12 @@ std::string TopOf(absl::string_view path) { return std::string(path.substr(0, pa
 
 bool IsSplitName(absl::string_view name) { return name == kTrainName || name == "val" || name == "test"; }
 
-// An image by the path from the folder that holds splits or classes.
-struct PlacedImage {
+// A member by the path from the folder that holds splits or classes.
+struct PlacedMember {
   absl::string_view path;
   const TarMember* member;
+  // "": all lie in the archive itself.
+  bool LiesIn(const std::string& folder) const { return folder.empty() || TopOf(path) == folder; }
   absl::string_view FolderAt(size_t depth) const {  // "": it does not lie so deep
     absl::string_view rest = path;
     for (;; --depth) {
@@ -134,8 +136,8 @@ struct PlacedImage {
   }
 };
 
-std::vector<PlacedImage> ImagesOf(const TarIndex& index) {
-  std::vector<PlacedImage> images;
+std::vector<PlacedMember> ImagesOf(const TarIndex& index) {
+  std::vector<PlacedMember> images;
   const HiddenMembers hidden(index);
   for (const TarMember& member : index.members) {
     if (HasImageEnding(member.name) && !hidden.Has(member)) images.push_back({PlainName(member.name), &member});
@@ -144,9 +146,9 @@ std::vector<PlacedImage> ImagesOf(const TarIndex& index) {
 }
 
 // An archive that was added to may have a path again: tar unpacks the last of them over those before.
-absl::Status CheckEachOnce(const std::vector<PlacedImage>& images) {
+absl::Status CheckEachOnce(const std::vector<PlacedMember>& images) {
   absl::flat_hash_set<absl::string_view> seen;
-  for (const PlacedImage& image : images) {
+  for (const PlacedMember& image : images) {
     if (!seen.insert(image.path).second) {
       return absl::InvalidArgumentError(
           absl::StrFormat("%s: expected a path once, found it twice; unpack and pack the images anew", image.member->name));
@@ -156,14 +158,14 @@ absl::Status CheckEachOnce(const std::vector<PlacedImage>& images) {
 }
 
 // Takes off folders that all images lie in, while they are no split and classes stay below.
-void TakeOffTops(std::vector<PlacedImage>& images) {
+void TakeOffTops(std::vector<PlacedMember>& images) {
   while (!images.empty()) {
     const std::string top = TopOf(images[0].path);
-    const bool all = std::all_of(images.begin(), images.end(), [&top](const PlacedImage& image) {
+    const bool all = std::all_of(images.begin(), images.end(), [&top](const PlacedMember& image) {
       return TopOf(image.path) == top && !image.FolderAt(1).empty();
     });
     if (!all || IsSplitName(top)) return;
-    for (PlacedImage& image : images) image.path.remove_prefix(top.size() + 1);
+    for (PlacedMember& image : images) image.path.remove_prefix(top.size() + 1);
   }
 }
 
@@ -177,6 +179,51 @@ absl::StatusOr<std::string> SplitFolderOf(const std::set<std::string>& tops, Spl
   return NoSplit(split == SplitOf::kTrain
                      ? "expected training images in train/, found test images alone"
                      : "expected test images in val/, valid/, validation/ or test/, found training images alone");
+}
+
+// The folders of classes in a folder of the archive, sorted; "": of the archive itself.
+absl::StatusOr<std::vector<std::string>> ClassesIn(const std::vector<PlacedMember>& images, const std::string& folder,
+                                                   size_t depth) {
+  std::set<std::string> classes;
+  for (const PlacedMember& image : images) {
+    if (!image.LiesIn(folder)) continue;
+    if (image.FolderAt(depth).empty()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: expected an image with a member .cls, or in the folder of its class, found neither", image.member->name));
+    }
+    classes.insert(std::string(image.FolderAt(depth)));
+  }
+  return std::vector<std::string>(classes.begin(), classes.end());
+}
+
+void AddNote(std::string note, TarSamples& samples) {
+  if (!note.empty()) samples.notes.push_back(std::move(note));
+}
+
+void NoteMissing(const std::vector<bool>& has_images, TarSamples& samples) {
+  std::vector<std::string> missing;
+  for (size_t label = 0; label < has_images.size(); ++label) {
+    if (!has_images[label]) missing.push_back(samples.class_names[label]);
+  }
+  AddNote(NoteOfMissing(std::move(missing), has_images.size()), samples);
+}
+
+// Notes the members of class folders that are no images. `images` are not empty, and have the same tops taken off.
+void NoteLeftOut(const TarIndex& index, const std::vector<PlacedMember>& images, const std::string& folder, size_t depth,
+                 TarSamples& samples) {
+  const HiddenMembers hidden(index);
+  const absl::string_view first = PlainName(images[0].member->name);
+  const absl::string_view top = first.substr(0, first.size() - images[0].path.size());
+  int64_t count = 0;
+  absl::string_view one_of_them;
+  for (const TarMember& member : index.members) {
+    absl::string_view path = PlainName(member.name);
+    if (HasImageEnding(path) || hidden.Has(member) || !absl::ConsumePrefix(&path, top)) continue;
+    const PlacedMember placed{path, &member};
+    if (!placed.LiesIn(folder) || placed.FolderAt(depth).empty()) continue;
+    if (count++ == 0) one_of_them = member.name;
+  }
+  AddNote(NoteOfLeftOut(count, one_of_them), samples);
 }
 
 }  // namespace
@@ -204,36 +251,39 @@ absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& 
   return out;
 }
 
-absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split) {
-  std::vector<PlacedImage> images = ImagesOf(index);
+absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split,
+                                           const std::vector<std::string>& class_names) {
+  std::vector<PlacedMember> images = ImagesOf(index);
   if (images.empty()) return absl::InvalidArgumentError("expected images (.jpg, .jpeg or .png), found none");
   RETURN_IF_ERROR(CheckEachOnce(images));
   TakeOffTops(images);
-  std::set<std::string> tops, classes;
-  for (const PlacedImage& image : images) tops.insert(TopOf(image.path));
-  ASSIGN_OR_RETURN(std::string folder, SplitFolderOf(tops, split));
+  std::set<std::string> tops;
+  for (const PlacedMember& image : images) tops.insert(TopOf(image.path));
+  ASSIGN_OR_RETURN(const std::string folder, SplitFolderOf(tops, split));
   const size_t depth = folder.empty() ? 0 : 1;
-  const std::string of_classes = tops.count("train") > 0 ? "train" : folder;
-  auto in = [](const PlacedImage& image, const std::string& top) { return top.empty() || TopOf(image.path) == top; };
-  for (const PlacedImage& image : images) {
-    if (!in(image, of_classes)) continue;
-    if (image.FolderAt(depth).empty()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: expected an image with a member .cls, or in the folder of its class, found neither", image.member->name));
-    }
-    classes.insert(std::string(image.FolderAt(depth)));
+  const bool has_training = folder.empty() || tops.count(std::string(kTrainName)) > 0;
+  TarSamples out;
+  ASSIGN_OR_RETURN(out.class_names, ClassesIn(images, has_training && depth > 0 ? std::string(kTrainName) : folder, depth));
+  if (!has_training && HaveAll(class_names, out.class_names)) {
+    out.class_names = class_names;
+  } else if (!has_training) {
+    out.notes.push_back("its own folders are the classes: there is no train/ in it");
   }
-  TarSamples out{.class_names = {classes.begin(), classes.end()}};
-  for (const PlacedImage& image : images) {
-    if (!in(image, folder)) continue;
-    const auto at = std::lower_bound(out.class_names.begin(), out.class_names.end(), image.FolderAt(depth));
-    if (at == out.class_names.end() || *at != image.FolderAt(depth)) {
+  absl::flat_hash_map<absl::string_view, int32_t> labels;
+  for (const std::string& name : out.class_names) labels.emplace(name, static_cast<int32_t>(labels.size()));
+  std::vector<bool> has_images(out.class_names.size());
+  for (const PlacedMember& image : images) {
+    if (!image.LiesIn(folder)) continue;
+    const auto label = labels.find(image.FolderAt(depth));
+    if (label == labels.end()) {
       return absl::InvalidArgumentError(absl::StrFormat("%s: expected a class of the training images, found \"%s\"",
                                                         image.member->name, image.FolderAt(depth)));
     }
-    out.samples.push_back(
-        {image.member->name, image.member->offset, image.member->size, static_cast<int32_t>(at - out.class_names.begin())});
+    has_images[label->second] = true;
+    out.samples.push_back({image.member->name, image.member->offset, image.member->size, label->second});
   }
+  NoteMissing(has_images, out);
+  NoteLeftOut(index, images, folder, depth, out);
   return out;
 }
 

@@ -35,7 +35,9 @@ absl::StatusOr<TarSamples> SamplesByKey(const ByteSource& file, const TarIndex& 
 
 // Returns the images in [TOP/]train/CLASS/… and [TOP/]val/CLASS/… or [TOP/]test/CLASS/… (or split_names.h), or in
 // [TOP/]CLASS/…. Classes are those of the training images, sorted by name. NotFound where there are no images of that split.
-absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split);
+// Test images without training images have the classes `class_names` if those are all of theirs; else their own.
+absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split,
+                                           const std::vector<std::string>& class_names);
 
 }  // namespace colonnade::data
 

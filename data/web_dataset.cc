@@ -138,7 +138,7 @@ void NotePassedOver(const TarIndex& index, TarSamples& samples) {
   samples.notes.push_back(absl::StrFormat("%d links and devices are passed over", index.passed_over));
 }
 
-absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, SplitOf split, int64_t classes,
+absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, SplitOf split, const DatasetOptions& options,
                                                       std::string name) {
   ASSIGN_OR_RETURN(ScannedTar tar, ScanFile(path));
   const bool by_key = HasClassMember(tar.index);
@@ -148,13 +148,13 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, S
         path));
   }
   absl::StatusOr<TarSamples> samples =
-      by_key ? SamplesByKey(tar.file, tar.index, classes) : SamplesByFolder(tar.index, split);
+      by_key ? SamplesByKey(tar.file, tar.index, options.classes) : SamplesByFolder(tar.index, split, options.class_names);
   if (!samples.ok()) return base::WithContext(samples.status(), path);
   NotePassedOver(tar.index, *samples);
   std::vector<std::string> known = samples->class_names;
   auto set = std::make_unique<WebDataset>(std::move(name));
   set->Add(TarShard(std::move(tar.file), true), *std::move(samples));
-  RETURN_IF_ERROR(set->Finish(std::move(known), classes));
+  RETURN_IF_ERROR(set->Finish(std::move(known), options.classes));
   return set;
 }
 
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenWebDataset(const std::string& pat
         "%s: expected an archive that can be read at any place, found a packed one; unpack it to .tar or to a folder",
         path));
   }
-  if (IsOneTar(path)) return OpenOneTar(path, split, options.classes, name);
+  if (IsOneTar(path)) return OpenOneTar(path, split, options, name);
   ASSIGN_OR_RETURN(std::vector<std::string> shards, FindShards(path, split));
   auto set = std::make_unique<WebDataset>(name);
   for (const std::string& shard : shards) {

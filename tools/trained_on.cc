@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/json_text.h"
@@ -108,8 +109,10 @@ absl::StatusOr<std::optional<TrainedOn>> TrainedOnFromMetadata(const engine::Met
 
 std::optional<size_t> FirstOtherClass(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   for (size_t label = 0; label < std::min(a.size(), b.size()); ++label) {
+    if (a[label] == b[label]) continue;
     const std::string no_name = absl::StrCat(label);
-    if (a[label] != b[label] && a[label] != no_name && b[label] != no_name) return label;
+    const bool are_names = a[label] != no_name && b[label] != no_name;
+    if (are_names || absl::c_linear_search(a, b[label]) || absl::c_linear_search(b, a[label])) return label;
   }
   return std::nullopt;
 }

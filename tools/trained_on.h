@@ -31,6 +31,7 @@ engine::Metadata ToMetadata(const TrainedOn& trained_on);
 absl::StatusOr<std::optional<TrainedOn>> TrainedOnFromMetadata(const engine::Metadata& metadata);
 
 // Returns the first label whose class has one name in `a` and another in `b`; nothing where there is none.
+// A name that is the number of its label counts where the other has it for another label.
 std::optional<size_t> FirstOtherClass(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
 }  // namespace colonnade::tools

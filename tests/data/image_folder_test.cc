@@ -210,6 +210,27 @@ TEST_F(ImageFolders, LinksToFilesAndFoldersElsewhereAreFollowed) {
   EXPECT_EQ(BytesOf(*train, 1), "far");
 }
 
+TEST_F(ImageFolders, AClassWithoutANameIsCalledByItsNumberUnlessThatIsTheNameOfAnother) {
+  Put("1/a.jpg", "x");
+  Put("3/a.jpg", "x");
+  EXPECT_THAT(Opened(path_, SplitOf::kTrain, {.classes = 5})->class_names(), ElementsAre("1", "3", "2", "class 3", "4"));
+}
+
+// The classes behind one that is not there would get other numbers, and a kept listing would hold them.
+TEST_F(ImageFolders, AClassOrAFolderThatIsALinkToNothingIsNamed) {
+  PutCatsAndDogs();
+  for (const char* link : {"train/cow", "train/cat/more"}) {
+    fs::create_symlink(In("disk"), In(link));
+    const absl::Status status = Error(path_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(status.message(), In(link) + ": expected a folder or a file, found a link to " + In("disk") +
+                                    ", which is not there; bring it back, or remove the link");
+    fs::remove(In(link));
+  }
+  fs::create_symlink(In("disk/a.jpg"), In("train/cat/a.jpg"));
+  EXPECT_EQ(Opened(path_)->size(), 4) << "reading an image says so, and may skip it";
+}
+
 TEST_F(ImageFolders, AFileThatVanishesIsNotFoundAndNamed) {
   PutCatsAndDogs();
   const Samples train = Opened(path_);

@@ -146,7 +146,7 @@ TEST(Tar, DamagedArchivesAreReadOrRefused) {
     ++taken;
     for (const TarMember& member : index->members) ASSERT_LE(member.offset + member.size, bytes.size());
     (void)SamplesByKey(bytes, *index, 0);
-    (void)SamplesByFolder(*index, SplitOf::kTrain);
+    (void)SamplesByFolder(*index, SplitOf::kTrain, {});
   }
   EXPECT_GT(taken, kArchives / 20);
 }

@@ -111,6 +111,34 @@ TEST_F(Tars, FoldersOfClassesMayLieInSplits) {
   EXPECT_THAT(LabelsOf(*test), ElementsAre(1));
 }
 
+TEST_F(Tars, TestImagesAloneAreNumberedAsInTrainingWhereAllClassesAreKnown) {
+  PutTar("set.tar", {{"val/eel/1.jpg", "1"}, {"val/cat/2.jpg", "2"}});
+  const Samples known = Opened(In("set.tar"), SplitOf::kTest, {.class_names = {"cat", "dog", "eel"}});
+  EXPECT_THAT(LabelsOf(*known), ElementsAre(2, 0));
+  EXPECT_THAT(known->notes(), ElementsAre(HasSubstr("no images of 1 of 3 classes: dog")));
+  const Samples unknown = Opened(In("set.tar"), SplitOf::kTest, {.class_names = {"cat", "dog"}});
+  EXPECT_THAT(LabelsOf(*unknown), ElementsAre(1, 0));
+  EXPECT_THAT(unknown->notes(), ElementsAre(HasSubstr("its own folders are the classes: there is no train/ in it")));
+  PutTar("set.tar", {{"val/cat/2.jpg", "2"}, {"train/cat/1.jpg", "1"}});
+  EXPECT_THAT(LabelsOf(*Opened(In("set.tar"), SplitOf::kTest, {.class_names = {"ant", "cat"}})), ElementsAre(0));
+}
+
+TEST_F(Tars, WhatIsLeftOutAndWhatIsNotThereIsNoted) {
+  PutTar("set.tar", {{"top/train/a/1.jpg", "1"},
+                     {"top/train/b/1.jpg", "1"},
+                     {"top/train/b/read.me", "left out"},
+                     {"top/train/b/.hidden", "by a system"},
+                     {"top/readme", "in no split"},
+                     {"top/train/readme", "in no class"},
+                     {"top/val/a/1.jpg", "1"},
+                     {"top/val/a/1.txt", "left out"},
+                     {"top/val/a/2.txt", "left out"}});
+  EXPECT_THAT(Opened(In("set.tar"))->notes(), ElementsAre(HasSubstr("1 file is left out, such as top/train/b/read.me: ")));
+  EXPECT_THAT(Opened(In("set.tar"), SplitOf::kTest)->notes(),
+              ElementsAre(HasSubstr("no images of 1 of 2 classes: b"),
+                          HasSubstr("2 files are left out, such as top/val/a/1.txt: expected .jpg, .jpeg or .png")));
+}
+
 TEST_F(Tars, FoldersOfClassesAloneAreATrainingSet) {
   PutTar("set.tar", {{"top/b/1.jpg", "1"}, {"top/a/deep/2.jpg", "2"}, {"top/a/._2.jpg", "left by a system"}});
   EXPECT_THAT(LabelsOf(*Opened(In("set.tar"))), ElementsAre(1, 0));

@@ -95,6 +95,8 @@ TEST(FirstOtherClass, IsThatOfTwoNames) {
   EXPECT_EQ(FirstOtherClass({"cat", "dog"}, {"cat", "dog", "eel"}), std::nullopt);
   EXPECT_EQ(FirstOtherClass({"cat", "dog"}, {"cat", "eel"}), 1u);
   EXPECT_EQ(FirstOtherClass({"0", "dog"}, {"cat", "1"}), std::nullopt) << "numbers are no names";
+  EXPECT_EQ(FirstOtherClass({"0", "1"}, {"1", "3"}), 0u) << "one says that 1 is of label 1, one that it is of label 0";
+  EXPECT_EQ(FirstOtherClass({"1", "3"}, {"0", "1"}), 0u);
   EXPECT_EQ(FirstOtherClass({"1"}, {"cat"}), 0u) << "the number of another class counts as a name";
 }
 
