@@ -178,6 +178,11 @@ void ReadPixelType(JsonFields& fields, bool& is_f32);
 // Lowers rates to the most that a profile may state, since a clock too coarse for what it times measures infinite ones.
 void LimitRates(Machine& machine);
 
+// Returns InvalidArgument, with the field, where a step could not be simulated: a rate of compute, of memory, of an op, of a
+// link that is not above 0, a time below 0, a number that is not finite, a count out of its range. MachineFromJson is
+// stricter; this is for machines that are made in C++.
+absl::Status CheckNumbers(const Machine& machine);
+
 // Returns InvalidArgument where memory is faster than its peak.
 absl::Status CheckMemoryPeak(const Machine& machine);
 

@@ -81,6 +81,7 @@ absl::StatusOr<Simulator> Simulator::Create(const Machine& machine, int devices)
     return absl::FailedPreconditionError(
         absl::StrFormat("the Program uses %d devices, machine %s has %d", devices, machine.Title(), machine.device_count()));
   }
+  RETURN_IF_ERROR(CheckNumbers(machine));
   ASSIGN_OR_RETURN(Routes routes, Routes::Create(machine, devices));
   return Simulator(machine, std::move(routes));
 }

@@ -60,7 +60,7 @@ struct Simulation {
 class Simulator {
  public:
   // Makes a simulator for Programs of at most `devices`, the machine's first ones. `machine` must outlive the result.
-  // FailedPrecondition where it has fewer devices, or `devices` is below 1.
+  // FailedPrecondition where it has fewer devices, or `devices` is below 1. InvalidArgument as CheckNumbers.
   static absl::StatusOr<Simulator> Create(const Machine& machine, int devices);
   static absl::StatusOr<Simulator> Create(Machine&&, int) = delete;  // it would be gone
 
@@ -85,8 +85,8 @@ class Simulator {
   Routes routes_;
 };
 
-// Simulate one Program, whole or by the devices that stand for all. FailedPrecondition where it has no devices, or the
-// machine has fewer. REQUIRES: as Simulator::Run.
+// Simulate one Program, whole or by the devices that stand for all. Errors as Simulator::Create; FailedPrecondition where
+// the Program has no devices. REQUIRES: as Simulator::Run.
 absl::StatusOr<Simulation> Simulate(const program::Program& program, const Machine& machine,
                                     const SimulatorOptions& options = {});
 absl::StatusOr<Simulation> Simulate(const program::RepresentativeProgram& representatives, const Machine& machine,

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -349,6 +352,47 @@ TEST(Simulator, IsOfOneDeviceAtLeast) {
   Program none;
   none.device_count = 0;
   EXPECT_TRUE(absl::IsFailedPrecondition(Simulate(none, machine).status()));
+}
+
+// Each row makes one number wrong of a machine that has them all.
+TEST(Simulate, MachinesMadeInCppAreChecked) {
+  Case c(2);
+  c.Send(0, c.Bytes(0, 4), 1, c.Bytes(1, 4));
+  const Program program = c.Build();
+  Machine good = OnASwitch(2);
+  good.ops = {{.op = kAllOtherOps, .points = {{.rate = 1e9}}, .batch_curve = {{1, 1}}}};
+  good.transfers = {{.operation = "exchange", .points = {{4, 1e-3}}}};
+  good.slower = {{.device = good.devices[1], .factor = 2}};
+  ASSERT_TRUE(Simulate(program, good).ok()) << Simulate(program, good).status();
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<const char*, std::function<void(Machine&)>>> rows = {
+      {"flops_per_sec: expected a finite number above 0, found 0", [](Machine& m) { m.flops_per_sec.value = 0; }},
+      {"memory_bytes_per_sec: expected", [&](Machine& m) { m.memory_bytes_per_sec.value = nan; }},
+      {"launch_sec: expected a finite number of 0 or more, found -1", [](Machine& m) { m.launch_sec.value = -1; }},
+      {"skew: expected", [&](Machine& m) { m.skew.value = infinity; }},
+      {"steps_in_flight: expected 1 to", [](Machine& m) { m.steps_in_flight = 0; }},
+      {"copy_engines: expected 0 to 2, found 3", [](Machine& m) { m.copy_engines = 3; }},
+      {"copy_engines: expected 0 to 2, found -1", [](Machine& m) { m.copy_engines = -1; }},
+      {"devices_per_host: expected 0 to", [](Machine& m) { m.devices_per_host = -1; }},
+      {"ops: *: expected at least one point", [](Machine& m) { m.ops[0].points.clear(); }},
+      {"ops: *: expected a finite number above 0, found 0", [](Machine& m) { m.ops[0].points[0].rate = 0; }},
+      {"ops: *: expected a finite number above 0", [](Machine& m) { m.ops[0].points[0].shape.groups = 0; }},
+      {"ops: *: batch_curve: expected a finite", [](Machine& m) { m.ops[0].batch_curve[0].second = 0; }},
+      {"links: d0 to ", [](Machine& m) { m.links[0].bytes_per_sec.value = 0; }},
+      {"latency_sec: expected a finite number of 0 or more", [](Machine& m) { m.links[0].latency_sec.value = -1; }},
+      {"one_transfer_bytes_per_sec: expected", [&](Machine& m) { m.links[0].one_transfer_bytes_per_sec.value = nan; }},
+      {"transfers: exchange: expected at least one point", [](Machine& m) { m.transfers[0].points.clear(); }},
+      {"transfers: exchange: expected a finite", [](Machine& m) { m.transfers[0].points[0].first = 0; }},
+      {"transfers: exchange: expected a finite", [](Machine& m) { m.transfers[0].points[0].second = 0; }},
+      {"slower: d1: expected a finite", [](Machine& m) { m.slower[0].factor = 0; }},
+  };
+  for (const auto& [message, change] : rows) {
+    Machine machine = good;
+    change(machine);
+    const absl::Status status = Simulate(program, machine).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << message << ": " << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(message));
+  }
 }
 
 template <class M>
