@@ -45,10 +45,18 @@ absl::StatusOr<Test> OpenTest(SessionFlags flags, const std::optional<tools::Tra
   }
   Test test;
   if (train_samples != nullptr) test.classes = data::LabelledClasses(*train_samples);
-  ASSIGN_OR_RETURN(test.samples, OpenSamples(flags, data::SplitOf::kTest, train_samples.get(), ClassNamesOf(trained_on)));
+  const auto open = [&] { return OpenSamples(flags, data::SplitOf::kTest, train_samples.get(), ClassNamesOf(trained_on)); };
+  ASSIGN_OR_RETURN(test.samples, open());
+  const bool are_files = !test.samples->image_shape().has_value();
+  const bool lacks_pad = LacksPad(flags.data, trained_on, test.samples.get());
+  if (are_files || lacks_pad) TakePad(flags.data, trained_on);
+  if (lacks_pad) {
+    ASSIGN_OR_RETURN(test.samples, open());
+  }
   TakeImageSize(flags.network, trained_on, test.samples.get());
   test.classes = std::max(test.classes, data::LabelledClasses(*test.samples));
   ASSIGN_OR_RETURN(test.session, OpenSession(flags, test.samples.get(), program::Mode::kEval));
+  test.session.test_view = TestViewOf(trained_on);
   ASSIGN_OR_RETURN(const data::Moments moments, MomentsOf(flags, test.session, train_samples, trained_on));
   ASSIGN_OR_RETURN(test.stream, OpenStream(flags, test.session, test.samples, data::SplitOf::kTest, moments));
   return test;

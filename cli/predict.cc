@@ -94,11 +94,17 @@ void SayNotesOn(const data::SampleSet& named, const PredictFlags& flags, const l
 // `question` must stay where it is, since the stream adds to what is unanswered.
 absl::Status Open(PredictFlags& flags, const std::optional<TrainedOn>& trained_on, Question& question) {
   TakeClasses(flags.network, trained_on);
-  ASSIGN_OR_RETURN(const Samples named, OpenNamedClasses(flags, trained_on));
+  ASSIGN_OR_RETURN(Samples named, OpenNamedClasses(flags, trained_on));
+  const bool lacks_pad = LacksPad(flags.data, trained_on, named.get());
+  TakePad(flags.data, trained_on);
+  if (lacks_pad) {
+    ASSIGN_OR_RETURN(named, OpenNamedClasses(flags, trained_on));
+  }
   TakeImageSize(flags.network, trained_on, named.get());
   ASSIGN_OR_RETURN(std::vector<std::string> files, data::ListImageFiles(flags.images));
   if (flags.plan.batch == 0) flags.plan.batch = DefaultBatch(DeviceCount(flags.plan), static_cast<int64_t>(files.size()));
   ASSIGN_OR_RETURN(question.session, OpenSession(flags, named.get(), program::Mode::kEval));
+  question.session.test_view = TestViewOf(trained_on);
   ASSIGN_OR_RETURN(const data::Moments moments, MomentsOf(flags, question.session, named, trained_on));
   std::vector<std::string> known;
   if (named != nullptr) {

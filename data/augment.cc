@@ -207,9 +207,18 @@ absl::Status AugmentOptions::Check() const {
   RETURN_IF_ERROR(Expect(1 <= height && height <= kMostExtent, "height", extents, height));
   RETURN_IF_ERROR(Expect(1 <= width && width <= kMostExtent, "width", extents, width));
   RETURN_IF_ERROR(Expect(channels == 1 || channels == 3, "channels", "1 or 3", channels));
+  RETURN_IF_ERROR(Expect(frame >= 0 && 2 * frame < std::min(height, width), "frame",
+                         absl::StrFormat("0 to less than half of %d x %d pixels", height, width), frame));
   RETURN_IF_ERROR(CheckPlaces(*this));
   RETURN_IF_ERROR(CheckJitter(*this));
   return Expect(0 <= cutout && cutout <= kMostExtent, "cutout", absl::StrFormat("0 to %d", kMostExtent), cutout);
+}
+
+AugmentOptions Inside(AugmentOptions options) {
+  options.height -= 2 * options.frame;
+  options.width -= 2 * options.frame;
+  options.frame = 0;
+  return options;
 }
 
 View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64_t sample, int64_t height, int64_t width) {

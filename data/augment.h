@@ -28,6 +28,7 @@ enum class Cropping {
 
 struct AugmentOptions {
   int64_t height = 0, width = 0, channels = 3;  // of the image that comes out
+  int64_t frame = 0;                            // pixels of value 0 on each side of it; what is seen takes the rest
   Cropping cropping = Cropping::kWhole;
   int64_t pad = 0;                                               // of kPadded
   int64_t resize = 256, resize_max = 0;                          // of kScaledRandom and kCentre; 0: as resize
@@ -56,14 +57,17 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+// Returns the options of what is inside the frame.
+AugmentOptions Inside(AugmentOptions options);
+
 // Draws the view of `sample` in `epoch`; its stored image has height x width pixels. A pure function.
 View DrawView(const AugmentOptions& options, uint64_t seed, int64_t epoch, int64_t sample, int64_t height, int64_t width);
 
 // Carries `view` out on `image` and writes out [height, width, channels]. `box` is view.box in pixels of `image`: what
 // decoding made of it (decode.h), or view.box itself where `image` is whole. Resampling is by area where it shrinks and
 // bilinear where it enlarges, with pixel centres at .5; a box of the size of `out` on whole pixels is copied. Outside of the
-// image the nearest pixel counts, with kPadded zero. REQUIRES: image.channels == options.channels; options.Check(); with
-// kPadded, the whole image and a box of its size.
+// image the nearest pixel counts, with kPadded zero. REQUIRES: options.frame is 0; image.channels == options.channels;
+// options.Check(); with kPadded, the whole image and a box of its size.
 void Render(const AugmentOptions& options, const View& view, const Image& image, const Box& box, absl::Span<uint8_t> out);
 
 }  // namespace colonnade::data

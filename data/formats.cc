@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const std::string& spec, 
   for (const Format& format : kFormats) {
     if (!format.recognises(spec)) continue;
     ASSIGN_OR_RETURN(std::unique_ptr<SampleSet> set, format.opens(spec, split, options));
-    if (options.pad > 0 && !set->image_shape().has_value()) {
+    if (options.pad > 0 && split == SplitOf::kTrain && !set->image_shape().has_value()) {
       return absl::FailedPreconditionError(
           absl::StrFormat("data \"%s\": expected images of one size to be padded, found %s, whose images have any; "
                           "--augment=pad:%d takes them",

@@ -1,7 +1,9 @@
 #include "data/sample_maker.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -50,15 +52,33 @@ absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
                                                     bytes, stored.height, stored.width, channels, stored.bytes.size()));
 }
 
+// `inside` has rows of so many bytes.
+void PutInFrame(absl::Span<const uint8_t> inside, int64_t row_bytes, int64_t frame, int64_t channels,
+                absl::Span<uint8_t> out) {
+  absl::c_fill(out, uint8_t{0});
+  const int64_t side = frame * channels, stride = row_bytes + 2 * side;
+  auto to = out.begin() + frame * stride + side;
+  for (auto from = inside.begin(); from != inside.end(); from += row_bytes, to += stride) std::copy_n(from, row_bytes, to);
+}
+
 }  // namespace
 
 SampleMaker::SampleMaker(std::shared_ptr<const SampleSet> set, const AugmentOptions& augment, uint64_t seed,
                          std::shared_ptr<JpegIndices> indices)
-    : set_(std::move(set)), augment_(augment), seed_(seed), indices_(std::move(indices)) {}
+    : set_(std::move(set)), frame_(augment.frame), augment_(Inside(augment)), seed_(seed), indices_(std::move(indices)) {}
 
 absl::StatusOr<View> SampleMaker::Make(int64_t sample, int64_t epoch, Scratch& scratch, WorkerClock& clock,
                                        absl::Span<uint8_t> out) const {
   const absl::Cleanup keep_small = [&scratch] { KeepSmall(scratch); };
+  if (frame_ == 0) return MakeInside(sample, epoch, scratch, clock, out);
+  scratch.inside.resize(static_cast<size_t>(augment_.height * augment_.width * augment_.channels));
+  ASSIGN_OR_RETURN(const View view, MakeInside(sample, epoch, scratch, clock, absl::MakeSpan(scratch.inside)));
+  PutInFrame(scratch.inside, augment_.width * augment_.channels, frame_, augment_.channels, out);
+  return view;
+}
+
+absl::StatusOr<View> SampleMaker::MakeInside(int64_t sample, int64_t epoch, Scratch& scratch, WorkerClock& clock,
+                                             absl::Span<uint8_t> out) const {
   clock.Start(sample);
   absl::StatusOr<StoredImage> stored = set_->Read(sample, scratch.bytes);
   clock.Lap(Stage::kRead);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@ class SampleMaker {
   struct Scratch {
     std::string bytes;
     Image image;
+    std::vector<uint8_t> inside;  // of a frame
   };
 
   // `indices`: of the set's JPEGs, or null.
@@ -36,9 +38,11 @@ class SampleMaker {
                             absl::Span<uint8_t> out) const;
 
   const SampleSet& set() const { return *set_; }
-  int64_t sample_bytes() const { return augment_.height * augment_.width * augment_.channels; }
+  int64_t sample_bytes() const { return (augment_.height + 2 * frame_) * (augment_.width + 2 * frame_) * augment_.channels; }
 
  private:
+  absl::StatusOr<View> MakeInside(int64_t sample, int64_t epoch, Scratch& scratch, WorkerClock& clock,
+                                  absl::Span<uint8_t> out) const;
   absl::StatusOr<View> MakeOfFile(int64_t sample, int64_t epoch, absl::string_view file, Image& image, WorkerClock& clock,
                                   absl::Span<uint8_t> out) const;
   std::shared_ptr<const JpegIndex> IndexOf(int64_t sample, absl::string_view file, const ImageHeader& header) const;
@@ -46,7 +50,8 @@ class SampleMaker {
                                     WorkerClock& clock, absl::Span<uint8_t> out) const;
 
   std::shared_ptr<const SampleSet> set_;
-  AugmentOptions augment_;
+  int64_t frame_;
+  AugmentOptions augment_;  // of what is inside the frame
   uint64_t seed_;
   std::shared_ptr<JpegIndices> indices_;
 };

@@ -12,6 +12,10 @@ namespace colonnade::program {
 
 inline constexpr double kLeastEpsilon = std::numeric_limits<float>::min();
 
+// AdamW's: a gradient below 3.4e-16 has a square that f32 takes for 0, at a decay rate of up to 0.9999999, so that the step
+// is the first moment over epsilon, which stays below the rate.
+inline constexpr double kLeastAdamEpsilon = 1e-15;
+
 // Returns InvalidArgument unless it is the epsilon of a normalisation, from kLeastEpsilon to 1.
 inline absl::Status CheckEpsilon(double epsilon) {
   if (epsilon >= kLeastEpsilon && epsilon <= 1) return absl::OkStatus();

@@ -21,9 +21,8 @@ struct Checker {
     for (double beta : {adam.beta1, adam.beta2}) {
       if (!(beta >= 0 && beta < 1)) return Wrong("betas", "from 0 and below 1", beta);
     }
-    // Of a smaller one devices that take denormals for 0 would make 0/0.
-    const bool is_normal = adam.epsilon >= kLeastEpsilon && FitsF32(adam.epsilon);
-    return is_normal ? absl::OkStatus() : Wrong("epsilon", "from 1.2e-38 that f32 holds", adam.epsilon);
+    const bool is_taken = adam.epsilon >= kLeastAdamEpsilon && FitsF32(adam.epsilon);
+    return is_taken ? absl::OkStatus() : Wrong("epsilon", "from 1e-15 that f32 holds", adam.epsilon);
   }
 
   static absl::Status CheckMomentum(double momentum) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -22,7 +23,8 @@ namespace {
 using StatedJson = engine::JsonFields::Json;
 
 constexpr char kKey[] = "colonnade_trained_on";
-constexpr int kDeepestStated = 16;  // later versions may state more
+constexpr const char* kTestViews[] = {"whole", "middle"};  // by TestView
+constexpr int kDeepestStated = 16;                         // later versions may state more
 // As much as --classes and a network file take.
 constexpr size_t kMostClassesStated = 1'000'000;
 constexpr int64_t kMostExtent = 1'000'000'000;
@@ -65,6 +67,10 @@ absl::Status CheckCounts(const TrainedOn& trained_on) {
     return absl::InvalidArgumentError(
         absl::StrFormat("image: expected channels, rows and columns, found %d numbers", trained_on.image.size()));
   }
+  if (2 * trained_on.pad >= std::min(trained_on.image[1], trained_on.image[2])) {
+    return absl::InvalidArgumentError(absl::StrFormat("pad: expected less than half of an image of %d x %d, found %d",
+                                                      trained_on.image[1], trained_on.image[2], trained_on.pad));
+  }
   const auto channels = static_cast<size_t>(trained_on.image[0]);
   const size_t means = trained_on.moments.mean.size(), deviations = trained_on.moments.std.size();
   if (means == channels && deviations == channels) return absl::OkStatus();
@@ -81,6 +87,12 @@ absl::StatusOr<TrainedOn> FromJson(const std::string& text) {
   ReadNames(fields, trained_on.class_names);
   ReadNumbers(fields, "mean", kMeans, trained_on.moments.mean);
   ReadNumbers(fields, "std", kDeviations, trained_on.moments.std);
+  fields.Count("pad", trained_on.pad, /*needed=*/false, {0, static_cast<double>(kMostExtent)});
+  if (fields.Find("view") != nullptr) {
+    std::string view;
+    fields.Word("view", {std::begin(kTestViews), std::end(kTestViews)}, view);
+    trained_on.view = view == kTestViews[0] ? TestView::kWhole : TestView::kMiddle;
+  }
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(CheckCounts(trained_on));
   return trained_on;
@@ -92,10 +104,12 @@ engine::Metadata ToMetadata(const TrainedOn& trained_on) {
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
   for (const std::string& name : trained_on.class_names)
     names.push_back(base::IsUtf8(name) ? name : absl::StrCat(names.size()));
-  const nlohmann::ordered_json json = {{"image", std::vector<int64_t>(trained_on.image.begin(), trained_on.image.end())},
-                                       {"class_names", names},
-                                       {"mean", trained_on.moments.mean},
-                                       {"std", trained_on.moments.std}};
+  nlohmann::ordered_json json = {{"image", std::vector<int64_t>(trained_on.image.begin(), trained_on.image.end())},
+                                 {"class_names", names},
+                                 {"mean", trained_on.moments.mean},
+                                 {"std", trained_on.moments.std}};
+  json["pad"] = trained_on.pad;
+  if (trained_on.view.has_value()) json["view"] = kTestViews[static_cast<int>(*trained_on.view)];
   return {{kKey, json.dump()}};
 }
 

@@ -1,11 +1,13 @@
 // What weights were trained on, as far as those who use them have to know it. A file of weights states it in its metadata,
 // under "colonnade_trained_on":
 //
-//   {"image": [3, 224, 224], "class_names": ["cat", "dog"], "mean": [0.48, 0.45, 0.41], "std": [0.23, 0.22, 0.23]}
+//   {"image": [3, 224, 224], "class_names": ["cat", "dog"], "mean": [0.48, 0.45, 0.41], "std": [0.23, 0.22, 0.23],
+//    "pad": 0, "view": "middle"}
 #ifndef COLONNADE_TOOLS_TRAINED_ON_H_
 #define COLONNADE_TOOLS_TRAINED_ON_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,10 +19,15 @@
 
 namespace colonnade::tools {
 
+// What tests saw of an image beside its pad: all of it, or the middle.
+enum class TestView { kWhole, kMiddle };
+
 struct TrainedOn {
   program::Shape image;                  // [C, H, W], as the network takes them
   std::vector<std::string> class_names;  // of all classes of the network; one without a name has its label for one: "7"
   data::Moments moments;                 // by which pixels are normalised, one number for each channel
+  int64_t pad = 0;                       // pixels of value 0 on each side of `image`
+  std::optional<TestView> view;          // absent in files of before
 };
 
 // A class whose name is not UTF-8 gets its label for a name.

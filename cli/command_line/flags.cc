@@ -12,6 +12,7 @@
 #include "engine/machine_quantities.h"
 #include "engine/trainer.h"
 #include "partition/plan.h"
+#include "program/epsilon.h"
 #include "program/op.h"
 
 namespace colonnade::cli {
@@ -239,7 +240,7 @@ void AddDataFlags(CLI::App& app, DataFlags& flags) {
       ->group(group);
   app.add_option("--pad", flags.pad,
                  "pixels of value 0 added on each side of every image, before its mean is taken off (--mean and --std stay "
-                 "those of the images without them)")
+                 "those of the images without them); trained weights state theirs")
       ->check(CLI::Range(int64_t{0}, kMostPad))
       ->capture_default_str()
       ->group(group);
@@ -436,7 +437,7 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
       ->expected(2)
       ->group(group);
   app.add_option("--epsilon", flags.epsilon, "adamw: term added to the denominator (default: 1e-08)")
-      ->check(Number(1e-30, kNoLimit))
+      ->check(Number(program::kLeastAdamEpsilon, kNoLimit))
       ->group(group);
 }
 

@@ -28,7 +28,8 @@ constexpr int64_t kSmallImage = 64;  // up to here images are padded and shifted
 // As published for such images: of CIFAR (He et al. 2016, section 4.2) and of ImageNet (Szegedy et al. 2015).
 void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shifts, data::AugmentOptions& options) {
   const bool are_files = !set.image_shape().has_value();
-  const bool are_cifar = flags.source != kSyntheticData && set.image_shape() == program::Shape{3, 32, 32};
+  const int64_t cifar_size = 32 + 2 * flags.pad;
+  const bool are_cifar = flags.source != kSyntheticData && set.image_shape() == program::Shape{3, cifar_size, cifar_size};
   if (shifts && !are_files) {
     options.cropping = data::Cropping::kPadded;
     options.pad = 1;
@@ -66,6 +67,28 @@ absl::Status WithAdviceOnClasses(const NetworkFlags& flags, int64_t classes, con
                       absl::StrCat(status.message(), "; --classes says how many ", flags.model, " is to have"));
 }
 
+// The network may have more classes than training has images of, so the labels of a test need not be among those.
+void NoteUntrainedClasses(const data::SampleSet& train, const data::SampleSet& test) {
+  std::vector<bool> is_trained(static_cast<size_t>(std::max(train.classes(), test.classes())));
+  for (int64_t sample = 0; sample < train.size(); ++sample) is_trained[static_cast<size_t>(train.label(sample))] = true;
+  int64_t untrained = 0;
+  int32_t one_of_them = 0;
+  for (int64_t sample = 0; sample < test.size(); ++sample) {
+    const int32_t label = test.label(sample);
+    if (label < 0 || is_trained[static_cast<size_t>(label)]) continue;
+    if (untrained++ == 0) one_of_them = label;
+  }
+  if (untrained == 0) return;
+  Say(absl::StrFormat("note: %s: %d of %d images are of classes without images in training, such as %s", test.name(),
+                      untrained, test.size(), test.class_names()[static_cast<size_t>(one_of_them)]));
+}
+
+// Synthetic images are drawn for any shape.
+absl::Status CheckChannels(const SessionFlags& flags, int64_t channels) {
+  if (flags.data.source != kSyntheticData || channels == 1 || channels == 3) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat("--channels: expected 1 or 3, found %d", channels));
+}
+
 // Without the folders before it, so that a data set may move.
 absl::string_view FileName(absl::string_view path) {
   const size_t slash = path.rfind('/');
@@ -77,6 +100,7 @@ absl::string_view FileName(absl::string_view path) {
 absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf split, const data::SampleSet* train_set,
                                     const std::vector<std::string>& class_names) {
   ASSIGN_OR_RETURN(const Wanted wanted, WantedBy(flags.network));
+  RETURN_IF_ERROR(CheckChannels(flags, wanted.image[0]));
   absl::StatusOr<std::unique_ptr<data::SampleSet>> set =
       data::OpenSamples(flags.data.source, split,
                         {.synthetic_shape = wanted.image,
@@ -87,6 +111,7 @@ absl::StatusOr<Samples> OpenSamples(const SessionFlags& flags, data::SplitOf spl
                          .skip_damaged = flags.data.bad_sample == "skip"});
   if (!set.ok()) return WithAdviceOnClasses(flags.network, wanted.classes, set.status());
   SayNotesOf(**set);
+  if (train_set != nullptr) NoteUntrainedClasses(*train_set, **set);
   return Samples(*std::move(set));
 }
 
@@ -102,11 +127,18 @@ absl::StatusOr<Samples> OpenTrainingSet(const SessionFlags& flags) {
 }
 
 absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const data::SampleSet& set,
-                                               const program::Shape& shape, data::SplitOf split, bool shifts) {
+                                               const program::Shape& shape, data::SplitOf split, bool shifts,
+                                               std::optional<tools::TestView> view) {
   data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
   const bool are_files = !set.image_shape().has_value();
   options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
-  if (are_files && shape[1] > kSmallImage) options.cropping = data::Cropping::kCentre;
+  const tools::TestView by_size = shape[1] > kSmallImage ? tools::TestView::kMiddle : tools::TestView::kWhole;
+  if (are_files && view.value_or(by_size) == tools::TestView::kMiddle) options.cropping = data::Cropping::kCentre;
+  if (are_files && split == data::SplitOf::kTest) options.frame = flags.pad;
+  if (2 * options.frame >= std::min(shape[1], shape[2])) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("--pad: expected less than half of an image of %d x %d, found %d", shape[1], shape[2], flags.pad));
+  }
   if (split == data::SplitOf::kTest || flags.augment == "none") return options;
   if (flags.augment == "standard") {
     ApplyStandard(flags, set, shifts, options);

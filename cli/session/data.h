@@ -15,6 +15,7 @@
 #include "data/sample_set.h"
 #include "nlohmann/json.hpp"
 #include "program/types.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 
@@ -40,8 +41,11 @@ absl::StatusOr<Samples> OpenTrainingSet(const SessionFlags& flags);
 
 // Returns what is done to images of `set` before they reach a network that takes them as `shape` ({C, H, W}). In training
 // --augment says it; with `shifts`, as the zoo's networks for digits have it, "standard" moves images by up to a pixel.
+// In a test, images in files get the frame of --pad, which sets in memory have already, and are seen as `view` says; where
+// it is absent, those of up to 64 pixels whole and others in the middle.
 absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const data::SampleSet& set,
-                                               const program::Shape& shape, data::SplitOf split, bool shifts);
+                                               const program::Shape& shape, data::SplitOf split, bool shifts,
+                                               std::optional<tools::TestView> view = std::nullopt);
 
 // Returns the number of threads that read and augment: --data-threads, or as many as there are cores.
 int DataThreads(const DataFlags& flags);

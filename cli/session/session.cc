@@ -219,9 +219,11 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
     const SessionFlags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
     std::function<void(int64_t position, const absl::Status& why)> on_padded) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
-  ASSIGN_OR_RETURN(data::AugmentOptions augment, RecipeFor(flags.data, *samples, shape, split, session.model.shifts_images));
-  ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
+  ASSIGN_OR_RETURN(data::AugmentOptions augment,
+                   RecipeFor(flags.data, *samples, shape, split, session.model.shifts_images, session.test_view));
+  ASSIGN_OR_RETURN(data::AugmentOptions test_view,
                    RecipeFor(flags.data, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
+  test_view.frame = 0;  // which is not measured
   const bool train = split == data::SplitOf::kTrain;
   data::PipelineOptions options{
       .seed = flags.seed,
@@ -276,6 +278,8 @@ partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session&
 
 absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
                          absl::Span<const program::Program* const> programs, int backends, const HostUse& beside) {
+  const int64_t sample_bytes = program::ElementCount(session.graph.nodes[0].sample_shape);
+  const auto read_ahead = [&](int64_t batch) { return beside.streams * flags.data.prefetch * batch * sample_bytes; };
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;
@@ -286,11 +290,12 @@ absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
       smaller.push_back(std::move(lowered));
     }
     for (const program::Program& program : smaller) pointers.push_back(&program);
-    return backends * tools::LeastBytesOf(pointers) + beside.bytes;
+    return backends * tools::LeastBytesOf(pointers) + beside.bytes + read_ahead(batch);
   };
   const int64_t splits = session.plan.mesh.device_count() * flags.optimizer.accumulate;  // into which a batch divides
   const absl::Status fits = FieldAsFlag(
-      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes, flags.plan.batch, splits, bytes_of),
+      tools::CheckHostMemory(backends * tools::LeastBytesOf(programs) + beside.bytes + read_ahead(flags.plan.batch),
+                             flags.plan.batch, splits, bytes_of),
       "batch");
   if (fits.ok() || beside.bytes == 0) return fits;
   return absl::ResourceExhaustedError(absl::StrFormat("%s; %.1f GB of what is needed are %s", fits.message(),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,6 +20,7 @@
 #include "partition/lower.h"
 #include "partition/plan.h"
 #include "partition/planner.h"
+#include "tools/trained_on.h"
 
 namespace colonnade::cli {
 
@@ -30,6 +32,7 @@ struct Session {
   int threads_per_device = 1;
   // What the device makes of the data's bytes; where there are no data, what it would cost.
   program::PixelScaling pixels;
+  std::optional<tools::TestView> test_view;  // of images in files, where weights state it
 };
 
 // Returns what the flags set of plans, whatever made them.
@@ -66,6 +69,7 @@ partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session&
 struct HostUse {
   int64_t bytes = 0;
   std::string purpose;  // "the copy of the state for --checkpoint"
+  int streams = 0;      // whose batches are read ahead (--prefetch)
 };
 // Returns ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends,
 // and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.

@@ -100,6 +100,22 @@ void TakeImageSize(NetworkFlags& flags, const std::optional<tools::TrainedOn>& t
   if (flags.input_size == 0 && image[1] == image[2]) flags.input_size = image[1];
 }
 
+bool LacksPad(const DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples) {
+  if (!trained_on.has_value() || flags.pad > 0 || trained_on->pad == 0) return false;
+  if (samples == nullptr || !samples->image_shape().has_value()) return false;
+  program::Shape padded = *samples->image_shape();
+  for (int axis : {1, 2}) padded[axis] += 2 * trained_on->pad;
+  return padded == trained_on->image;
+}
+
+void TakePad(DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
+  if (trained_on.has_value() && flags.pad == 0) flags.pad = trained_on->pad;
+}
+
+std::optional<tools::TestView> TestViewOf(const std::optional<tools::TrainedOn>& trained_on) {
+  return trained_on.has_value() ? trained_on->view : std::nullopt;
+}
+
 void WarnOfOtherClasses(const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet& samples) {
   if (!trained_on.has_value()) return;
   const std::vector<std::string>&of_weights = trained_on->class_names, &of_samples = samples.class_names();
@@ -123,7 +139,7 @@ absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const SessionFlags
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags.backend, session.plan.mesh.device_count(), session.threads_per_device));
   if (backend->name() == "cpu") {
-    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}, /*backends=*/1, {.streams = 1}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));

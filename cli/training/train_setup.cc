@@ -64,7 +64,15 @@ absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
     ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, data::SplitOf::kTest, streams.train->moments()));
   }
   ASSIGN_OR_RETURN(std::vector<std::string> names, data::NameClasses(set.class_names(), {}, session.graph.classes()));
-  streams.metadata = tools::ToMetadata({session.graph.nodes[0].sample_shape, std::move(names), streams.train->moments()});
+  const program::Shape& image = session.graph.nodes[0].sample_shape;
+  ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
+                   RecipeFor(flags.data, set, image, data::SplitOf::kTest, /*shifts=*/false));
+  const bool sees_middle = test_view.cropping == data::Cropping::kCentre;
+  streams.metadata = tools::ToMetadata({.image = image,
+                                        .class_names = std::move(names),
+                                        .moments = streams.train->moments(),
+                                        .pad = flags.data.pad,
+                                        .view = sees_middle ? tools::TestView::kMiddle : tools::TestView::kWhole});
   streams.metadata.merge(tools::NetworkMetadata({session.model, session.graph}));
   return streams;
 }
@@ -126,10 +134,12 @@ absl::Status Prepare(const TrainFlags& flags, TrainSetup& run) {
   if (run.backend->name() == "cpu") {
     std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
     if (flags.optimizer.ema > 0) programs.push_back(&run.average_program);
-    HostUse copies;
-    if (!flags.checkpoint.folder.empty())
-      copies = {engine::StateBytes(run.train_program), "the copy of the state for --checkpoint"};
-    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs, /*backends=*/1, copies));
+    HostUse beside{.streams = 2};  // of training and test
+    if (!flags.checkpoint.folder.empty()) {
+      beside.bytes = engine::StateBytes(run.train_program);
+      beside.purpose = "the copy of the state for --checkpoint";
+    }
+    RETURN_IF_ERROR(CheckMemory(flags, run.session, programs, /*backends=*/1, beside));
   }
   RETURN_IF_ERROR(load(run.train_program, run.train));
   RETURN_IF_ERROR(load(run.eval_program, run.eval));

@@ -223,6 +223,40 @@ TEST_F(Data, OfFewerOrMoreClassesThanTheNetworkTheFlagIsNamed) {
               {"expected at most 10 classes, found 11", "--classes says how many resnet20 is to have"});
 }
 
+TEST_F(Data, TestImagesOfClassesWithoutTrainingImagesAreNoted) {
+  const auto idx = [&](const std::string& part, const std::string& labels) {
+    const char count = static_cast<char>(labels.size());
+    Write(absl::StrCat("idx/", part, "-images-idx3-ubyte"), std::string("\0\0\x08\x03\0\0\0", 7) + count +
+                                                                std::string("\0\0\0\x08\0\0\0\x08", 8) +
+                                                                std::string(64 * labels.size(), '\1'));
+    Write(absl::StrCat("idx/", part, "-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0", 7) + count + labels);
+  };
+  std::filesystem::create_directory(In("idx"));
+  idx("train", "\1\2");
+  const std::string train = absl::StrCat("train --model=two_column --width=0.25 --batch=2 --steps=1 --data=", In("idx"));
+  idx("t10k", std::string("\1\0\7", 3));
+  EXPECT_THAT(Run(train).err, HasSubstr(": 2 of 3 images are of classes without images in training, such as 0\n"));
+  idx("t10k", "\2\1\2");
+  EXPECT_THAT(Run(train).err, Not(HasSubstr("of classes without images in training")));
+}
+
+TEST_F(Data, CifarWithAPadIsAugmentedAsCifarIs) {
+  std::filesystem::create_directory(In("cifar"));
+  for (const char* file : {"cifar/data_batch_1.bin", "cifar/test_batch.bin"}) Write(file, std::string(2 * 3073, '\1'));
+  const Result r =
+      Run(absl::StrCat("train --model=resnet20 --width=0.125 --channels=3 --input-size=40 --pad=4 --batch=2 "
+                       "--steps=1 --data=",
+                       In("cifar")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("[3,40,40]"));
+  EXPECT_THAT(r.err, HasSubstr("mirrored"));
+}
+
+TEST_F(Data, SyntheticImagesHaveOneOrThreeChannels) {
+  ExpectError("train --model=resnet18 --channels=64 --input-size=4096 --batch=1 --steps=1", 2,
+              {"--channels: expected 1 or 3, found 64"});
+}
+
 TEST_F(Data, WordsOfAugmentThatContradictEachOtherAreRefused) {
   const std::string folder = Folder("two", {"train", "val"}, {"cat", "dog"});
   for (const char* words : {"pad:2,resized", "resized,pad:2", "pad:2,pad:4", "scaled:32,resized:0.5", "mirror,mirror"}) {

@@ -53,10 +53,50 @@ class Predict : public Command {
     return labels;
   }
 
+  // How many of the images in a folder are taken for what they show.
+  double Top1Of(const std::string& command, const std::vector<int32_t>& labels) const {
+    const Result r = Run(command + " --json");
+    EXPECT_EQ(r.code, 0) << r.err;
+    const json images = json::parse(r.out)["images"];
+    EXPECT_EQ(images.size(), labels.size());
+    int hits = 0;
+    for (size_t i = 0; i < labels.size(); ++i) hits += images[i]["classes"][0]["label"] == labels[i];
+    return static_cast<double>(hits) / static_cast<double>(labels.size());
+  }
+
   std::string OnDigits(const std::string& flags) const {
     return absl::StrCat("predict --model=two_column --width=0.5 --data=digits --init=", In("w"), " ", flags);
   }
 };
+
+// Networks of more than 64 pixels see the middle of files, but these were trained on whole images with a pad.
+TEST_F(Predict, FilesGetThePadAndTheViewThatTheWeightsState) {
+  ASSERT_EQ(Run(absl::StrCat("train --model=two_column --width=0.25 --data=digits --input-size=66 --pad=29 --epochs=3 "
+                             "--batch=32 --lr=0.02 --save=",
+                             In("w.safetensors")))
+                .code,
+            0);
+  const std::string init = absl::StrCat("--init=", In("w.safetensors"), " ");
+  const std::vector<int32_t> labels = WriteDigits("digits");
+  const auto eval = [&](const std::string& data) -> double {
+    const Result r = Run(absl::StrCat("eval ", init, "--json --data=", data));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return json::parse(r.out)["test"]["top1"];
+  };
+  const double top1 = eval("digits --pad=29");
+  EXPECT_GT(top1, 0.5);
+  EXPECT_EQ(eval("digits"), top1) << "the weights state the pad";
+  EXPECT_NEAR(Top1Of(absl::StrCat("predict ", init, In("digits")), labels), top1, 0.02);
+  EXPECT_NEAR(Top1Of(absl::StrCat("predict ", init, "--data=digits ", In("digits")), labels), top1, 0.02);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const std::string name = absl::StrFormat("%04d.png", i), folder = In(absl::StrCat("set/val/", labels[i]));
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(In("digits/" + name), absl::StrCat(folder, "/", name));
+  }
+  EXPECT_NEAR(eval(In("set")), top1, 0.02);
+  ExpectError(absl::StrCat("predict ", init, "--pad=33 ", In("digits")), 2,
+              {"--pad: expected less than half of an image of 66 x 66, found 33"});
+}
 
 // Pixels of 0..16 become those of 0..255, which rounds: a digit or two may change sides.
 TEST_F(Predict, FilesAreTakenForWhatTheTestSetIsTakenFor) {

@@ -281,6 +281,18 @@ TEST_F(Command, ABatchThatIsTooLargeForThisMachineIsRefusedBeforeItIsLoaded) {
   }
 }
 
+// Of training and of the test; 227 pixels a side.
+TEST_F(Command, BatchesThatAreReadAheadCountAsMemory) {
+  const auto gigabytes = [&](int prefetch) {
+    const Result r =
+        Run(absl::StrCat("train --model=alexnet2012 --backend=cpu --batch=1048576 --steps=1 --prefetch=", prefetch));
+    EXPECT_EQ(r.code, 12) << r.err;
+    const std::string before = "needs at least ";
+    return std::stod(r.err.substr(r.err.find(before) + before.size()));
+  };
+  EXPECT_NEAR(gigabytes(64) - gigabytes(1), 2 * 63 * 1048576e-9 * 3 * 227 * 227, 1);
+}
+
 // The batch that would fit can be run: it divides over devices and micro-batches.
 TEST_F(Command, TheBatchThatWouldFitDividesOverMicroBatchesToo) {
   const Result r =

@@ -233,6 +233,8 @@ TEST(AugmentOptions, NameWhatCannotBeMeant) {
   expect([](AugmentOptions& o) { o.height = 0; }, "height: expected 1 to 65536, found 0");
   expect([](AugmentOptions& o) { o.width = -3; }, "width: expected 1 to 65536, found -3");
   expect([](AugmentOptions& o) { o.channels = 4; }, "channels: expected 1 or 3, found 4");
+  expect([](AugmentOptions& o) { o.frame = -1; }, "frame: expected 0 to less than half of 224 x 224 pixels, found -1");
+  expect([](AugmentOptions& o) { o.frame = 112; }, "frame: expected 0 to less than half");
   expect([](AugmentOptions& o) { o.pad = -1; }, "pad: expected 0 to 4096, found -1");
   expect([](AugmentOptions& o) { o.least_area = 0; }, "least_area: expected more than 0, at most 1, found 0");
   expect([](AugmentOptions& o) { o.most_area = 1.5; }, "most_area: expected least_area to 1, found 1.5");

@@ -64,5 +64,21 @@ TEST(SampleMaker, KeepsTheMemoryOfSmallFilesAndImagesAlone) {
   }
 }
 
+TEST(SampleMaker, AFrameIsOfZerosAndTheImageTakesTheRest) {
+  for (bool is_encoded : {false, true}) {
+    const SampleMaker maker(std::make_shared<OneImage>(Uniform(8, 8, {9, 9, 9}), is_encoded, 0),
+                            {.height = 4, .width = 5, .channels = 3, .frame = 1}, /*seed=*/1);
+    SampleMaker::Scratch scratch;
+    WorkerClock clock;
+    std::vector<uint8_t> out(maker.sample_bytes(), 7);
+    ASSERT_EQ(out.size(), 4u * 5 * 3);
+    ASSERT_TRUE(maker.Make(0, 0, scratch, clock, absl::MakeSpan(out)).ok());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t y = i / 15, x = i / 3 % 5;
+      EXPECT_EQ(out[i], (y == 1 || y == 2) && x > 0 && x < 4 ? 9 : 0) << y << ", " << x;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace colonnade::data

@@ -247,8 +247,8 @@ Breakage OfAdamW(const char* name, double AdamW::*number, double wrong, const ch
 const Breakage kUpdates[] = {
     OfAdamW("adamw_beta1", &AdamW::beta1, 1.0, "betas: expected a number from 0 and below 1, found 1"),
     OfAdamW("adamw_beta2", &AdamW::beta2, kNoNumber, "betas: expected a number from 0 and below 1, found nan"),
-    OfAdamW("adamw_small_epsilon", &AdamW::epsilon, 1e-40,
-            "epsilon: expected a number from 1.2e-38 that f32 holds, found 1e-40"),
+    OfAdamW("adamw_small_epsilon", &AdamW::epsilon, 9e-16,
+            "epsilon: expected a number from 1e-15 that f32 holds, found 9e-16"),
     OfAdamW("adamw_large_epsilon", &AdamW::epsilon, 1e39, "found 1e+39"),
     {"sgd_rate", "structure", "has 1e+39 in rates; expected numbers from 0 that f32 holds",
      [](Program& p) { OpOf<SgdUpdate>(Find(p, "sgd_update")).rates = {1e39}; }, EveryOp},

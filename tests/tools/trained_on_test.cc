@@ -31,7 +31,9 @@ std::string With(const std::string& was, const std::string& is) { return absl::S
 TEST(TrainedOn, IsReadAsItWasWritten) {
   const TrainedOn written{.image = {3, 32, 30},
                           .class_names = {"cat", "d\"o\ng", "\xc3\xa9"},
-                          .moments = {.mean = {1.0 / 3, 0, -1}, .std = {1e-40, 0.1, 1e6}}};
+                          .moments = {.mean = {1.0 / 3, 0, -1}, .std = {1e-40, 0.1, 1e6}},
+                          .pad = 14,
+                          .view = TestView::kMiddle};
   const engine::Metadata metadata = ToMetadata(written);
   ASSERT_EQ(metadata.size(), 1u);
   EXPECT_THAT(metadata.begin()->first, StartsWith("colonnade_"));
@@ -40,6 +42,19 @@ TEST(TrainedOn, IsReadAsItWasWritten) {
   EXPECT_EQ(read->image, written.image);
   EXPECT_EQ(read->class_names, written.class_names);
   EXPECT_EQ(read->moments, written.moments) << "with all their bits";
+  EXPECT_EQ(read->pad, 14);
+  EXPECT_EQ(read->view, TestView::kMiddle);
+}
+
+TEST(TrainedOn, PadAndViewMayBeAbsent) {
+  const TrainedOn old = **TrainedOnFromMetadata({{kKey, kPets}});
+  EXPECT_EQ(old.pad, 0);
+  EXPECT_EQ(old.view, std::nullopt);
+  EXPECT_EQ((*TrainedOnFromMetadata({{kKey, With("{", R"({"view":"whole",)")}}))->view, TestView::kWhole);
+  EXPECT_THAT(ErrorOf(With("{", R"({"view":"half",)")), HasSubstr("view: expected "));
+  EXPECT_EQ((*TrainedOnFromMetadata({{kKey, With("{", R"({"pad":3,)")}}))->pad, 3);
+  EXPECT_THAT(ErrorOf(With("{", R"({"pad":4,)")), HasSubstr("pad: expected less than half of an image of 8 x 9, found 4"));
+  EXPECT_THAT(ErrorOf(With("{", R"({"pad":-1,)")), HasSubstr("pad: expected "));
 }
 
 TEST(TrainedOn, IsAbsentInFilesOfOthers) {
@@ -54,7 +69,7 @@ TEST(TrainedOn, AClassWhoseNameIsNotUtf8HasItsLabel) {
 }
 
 TEST(TrainedOn, WhatLaterVersionsStateBesidesIsNotAFault) {
-  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("{", R"({"pad":2,"crop":{"of":[[1]]},)")}})->has_value());
+  EXPECT_TRUE(TrainedOnFromMetadata({{kKey, With("{", R"({"zoom":2,"crop":{"of":[[1]]},)")}})->has_value());
 }
 
 TEST(TrainedOn, DamageIsNamed) {
