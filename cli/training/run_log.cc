@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
@@ -28,6 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kLogVersion = 1;
+constexpr char kCheckpointKey[] = "checkpoint", kResumeKey[] = "resume";
 constexpr int64_t kMostHeadBytes = 1 << 20;  // of the first line
 
 absl::Status CheckHead(const std::string& path, absl::string_view contents) {
@@ -70,22 +70,23 @@ absl::Status CheckSameNetwork(const std::string& path, absl::string_view content
   return absl::OkStatus();
 }
 
-// The folder that a flag names in the head that stands last in a log; "" where none is, or its name is an odd one.
-std::string FolderOf(absl::string_view contents, absl::string_view flag) {
+// The folder that a key names in the head that stands last in a log; "" where there is none.
+std::string FolderOf(absl::string_view contents, const char* key) {
   const Json head = LastHead(contents);
-  if (!head.is_object() || !head.contains("config") || !head["config"].is_string()) return "";
-  const std::string config = head["config"];
-  for (absl::string_view line : absl::StrSplit(config, '\n')) {
-    if (!absl::ConsumePrefix(&line, absl::StrCat(flag, " = \"")) || !absl::ConsumeSuffix(&line, "\"")) continue;
-    return absl::StrContains(line, '\\') ? "" : std::string(line);
-  }
-  return "";
+  return head.is_object() && head.contains(key) && head[key].is_string() ? head[key].get<std::string>() : "";
+}
+
+// A folder for the head, from wherever it is read; null where there is none.
+Json PlaceJson(const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  std::error_code ignored;
+  return std::filesystem::absolute(folder, ignored).lexically_normal().string();
 }
 
 // A log may be gone on with from another folder than its run saved in, as where that was moved; but it may be another run's.
 void WarnOfOtherCheckpoints(const CheckpointFlags& flags, const std::string& path, absl::string_view contents) {
   const std::string from = flags.resume.value_or("").empty() ? flags.folder : *flags.resume;
-  const std::string saved = FolderOf(contents, "checkpoint"), begun = FolderOf(contents, "resume");
+  const std::string saved = FolderOf(contents, kCheckpointKey), begun = FolderOf(contents, kResumeKey);
   std::error_code ignored;
   const bool is_there =
       !saved.empty() && std::filesystem::exists(saved, ignored);  // else it was moved, or this is elsewhere
@@ -130,13 +131,13 @@ absl::Status HasStepsOfARun(const std::string& path, absl::string_view or_else) 
 }
 
 // A run that found no checkpoint begins its log anew, but no other's.
-absl::Status CheckBeginsItsOwn(const std::string& path, absl::string_view contents, const CheckpointFlags& flags) {
+absl::Status CheckBeginsItsOwn(const std::string& path, absl::string_view contents, absl::string_view head) {
   const auto place_of = [](const std::string& folder) {
     std::error_code ignored;
     return std::filesystem::weakly_canonical(folder, ignored);
   };
-  const std::string saved = FolderOf(contents, "checkpoint");
-  if (!HasSteps(contents) || (!saved.empty() && place_of(saved) == place_of(flags.folder))) return absl::OkStatus();
+  const std::string saved = FolderOf(contents, kCheckpointKey), own = FolderOf(head, kCheckpointKey);
+  if (!HasSteps(contents) || (!saved.empty() && place_of(saved) == place_of(own))) return absl::OkStatus();
   return HasStepsOfARun(path, "that of a run whose checkpoints are where this one's are");
 }
 
@@ -153,6 +154,8 @@ Json HeadJson(const TrainFlags& flags, const Session& session, const std::string
           {"devices", session.plan.mesh.device_count()},
           {"backend", backend},
           {"run", std::move(run)},
+          {kCheckpointKey, PlaceJson(flags.checkpoint.folder)},
+          {kResumeKey, PlaceJson(flags.checkpoint.resume.value_or(""))},
           {"config", ConfigText(FlagsThatRepeat(flags, session))}};
 }
 
@@ -204,7 +207,8 @@ absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const TrainFlags& flags, co
   std::unique_ptr<RunLog> log(new RunLog(course));
   const std::string path = LogPathOf(flags.record);
   if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.checkpoint));
-  if (!flags.record.tensorboard.empty()) RETURN_IF_ERROR(log->OpenEvents(flags.record.tensorboard));
+  if (!flags.record.tensorboard.empty())
+    RETURN_IF_ERROR(log->OpenEvents(flags.record.tensorboard, flags.checkpoint.resume.has_value()));
   return log;
 }
 
@@ -214,7 +218,7 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const Ch
   const bool may_go_on = checkpoint.resume.has_value() && std::filesystem::exists(path, ignored);
   if (may_go_on && course_.start.step == 0) {
     ASSIGN_OR_RETURN(const std::string contents, engine::ReadFile(path, kLargestLog));
-    RETURN_IF_ERROR(CheckBeginsItsOwn(path, contents, checkpoint));
+    RETURN_IF_ERROR(CheckBeginsItsOwn(path, contents, LogLine(head)));
   } else if (may_go_on) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path, kLargestLog));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
@@ -222,16 +226,18 @@ absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const Ch
       RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), checkpoint.allow_change));
       WarnOfOtherCheckpoints(checkpoint, path, contents);
     }
-    lacks_test_before_ = kept > 0 && !HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
+    has_test_before_ = HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
+    lacks_test_before_ = kept > 0 && !has_test_before_;
   }
   ASSIGN_OR_RETURN(log_, engine::AppendFile::Open(path, kept));
   if (!log_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(path)));
   return log_->Append(LogLine(head));
 }
 
-absl::Status RunLog::OpenEvents(const std::string& folder) {
+// A run that may go on may also begin anew, after one that was ended before its first checkpoint.
+absl::Status RunLog::OpenEvents(const std::string& folder, bool may_go_on) {
   ASSIGN_OR_RETURN(events_, engine::EventFile::Create(folder));
-  return course_.start.step > 0 ? events_->AddRestart(course_.start.step + 1) : absl::OkStatus();
+  return may_go_on ? events_->AddRestart(course_.start.step + 1) : absl::OkStatus();
 }
 
 void RunLog::AddStep(const engine::TrainProgress& progress) {
@@ -250,6 +256,7 @@ void RunLog::AddStep(const engine::TrainProgress& progress) {
 
 EvaluationRecord RunLog::AddEvaluation(int64_t step, const engine::EvalReport& test) {
   const EvaluationRecord record{.step = step, .test = test, .seconds = Seconds()};
+  if (has_test_before_ && step == course_.start.step) return record;
   Write(EvaluationJson(record), step, {{"val/loss", test.loss}, {"val/top1", test.top1()}, {"val/top5", test.top5()}});
   return record;
 }

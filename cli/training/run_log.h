@@ -1,7 +1,8 @@
 // The records of a training run: a log of one JSON object a line (--log), and event files for TensorBoard (--tensorboard).
 //
 // The log's first line says what is run. Each step and each evaluation has a line of its own, in the file when it is done:
-//   {"colonnade_log": 1, "first_step": 0, "steps": …, "plan": …, "devices": …, "backend": …, "run": {…}, "config": "…"}
+//   {"colonnade_log": 1, "first_step": 0, "steps": …, "plan": …, "devices": …, "backend": …, "run": {…},
+//    "checkpoint": …, "resume": …, "config": "…"}
 //   {"step": 1, "epoch": …, "loss": …, "lr": …, "images_per_s": …, "seconds": …}
 //   {"step": 100, "test": {"top1": …, "top5": …, "loss": …, "count": …}, "seconds": …}
 // A run that goes on appends a line as the first, whose first_step says how many steps were done; what stands before it of
@@ -86,6 +87,7 @@ class RunLog {
                                                       const nlohmann::ordered_json& head);
 
   void AddStep(const engine::TrainProgress& progress);
+  // That of the steps from which the run goes on is not written again where the log has it.
   EvaluationRecord AddEvaluation(int64_t step, const engine::EvalReport& test);
 
   // Whether the log that this run goes on with has no test after the steps from which it goes on.
@@ -97,7 +99,7 @@ class RunLog {
  private:
   explicit RunLog(const RunCourse& course) : course_(course) {}
   absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head, const CheckpointFlags& checkpoint);
-  absl::Status OpenEvents(const std::string& folder);
+  absl::Status OpenEvents(const std::string& folder, bool may_go_on);
   double Seconds() const { return absl::ToDoubleSeconds(base::SteadyNow() - begin_); }
   void Write(const nlohmann::ordered_json& object, int64_t step, absl::Span<const engine::Scalar> scalars);
   void Note(const absl::Status& status);
@@ -107,7 +109,7 @@ class RunLog {
   std::unique_ptr<engine::EventFile> events_;  // likewise
   const absl::Time begin_ = base::SteadyNow();
   absl::Duration last_elapsed_;  // of the step before
-  bool lacks_test_before_ = false;
+  bool lacks_test_before_ = false, has_test_before_ = false;
   absl::Status status_;
 };
 

@@ -182,6 +182,17 @@ TEST_F(EvaluationsOfTrain, OfARunThatGoesOnAfterItsTargetEndItAtOnce) {
   EXPECT_EQ(again["until"]["step"], 2);
 }
 
+TEST_F(EvaluationsOfTrain, OfARunThatGoesOnAreInTheLogOnce) {
+  const std::string run =
+      absl::StrCat("--eval-every=2 --until=top1:0.999 --resume --checkpoint=", In("run"), " --log=", In("log"), " --steps=");
+  for (int steps : {2, 4, 4}) Train(absl::StrCat(run, steps));
+  std::vector<int64_t> tested;
+  for (const auto line : absl::StrSplit(*engine::ReadFile(In("log")), '\n', absl::SkipEmpty())) {
+    if (const json object = json::parse(line); object.contains("test")) tested.push_back(object["step"]);
+  }
+  EXPECT_THAT(tested, ElementsAre(2, 4));
+}
+
 TEST_F(EvaluationsOfTrain, ThatAreStoppedAreNotReported) {
   const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --eval-every=1 --json"));
   AwaitMessage("step 9: test");

@@ -150,6 +150,31 @@ TEST_F(Records, OfARunThatMayGoOnAreReplacedWhereNoCheckpointIsThere) {
   EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u);
 }
 
+TEST_F(Records, OfARunThatMayGoOnAreReplacedWhateverItsFolderIsCalledAndFromWherever) {
+  std::filesystem::create_directory(In("elsewhere"));
+  const auto run_in = [&](const std::string& folder, const std::string& arguments) {
+    const Result r = Wait(Start(absl::StrCat(kTrainDigits, arguments, " --log=", In("l.jsonl")),
+                                [&] { std::filesystem::current_path(folder); }));
+    EXPECT_EQ(r.code, 0) << r.err;
+  };
+  for (const std::string name : {"zé", "a\"b", "a\\b", "run/"}) {
+    std::filesystem::remove(In("l.jsonl"));
+    run_in(path_, absl::StrCat("--steps=2 --checkpoint=", name));
+    std::filesystem::remove_all(In(name));
+    run_in(In("elsewhere"), absl::StrCat("--steps=1 --resume --checkpoint=../", name));
+    EXPECT_EQ(LinesOf(In("l.jsonl")).size(), 3u) << name;
+  }
+}
+
+// TensorBoard then leaves out what the run before wrote.
+TEST_F(Records, OfEventsOfARunThatMayGoOnAndBeginsAnewSayThatItRestarts) {
+  const std::string run = absl::StrCat(kTrainDigits, "--steps=1 --tensorboard=", In("tb"), " --resume --checkpoint=");
+  ASSERT_EQ(Run(absl::StrCat(run, In("run"))).code, 0);
+  const std::filesystem::directory_iterator events(In("tb"));
+  EXPECT_THAT(*engine::ReadFile(events->path()), HasSubstr("\x10\x01\x3a\x02\x08\x01"))
+      << "step 1, and a session that starts";
+}
+
 TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
   const std::string all = absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("c.svg"));
   ASSERT_EQ(Run(all).code, 0);
@@ -164,16 +189,19 @@ TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {
     EXPECT_EQ(r.code, 0) << r.err;
     return r.err;
   };
-  const std::string a = absl::StrCat("--checkpoint=", In("a")), b = absl::StrCat("--checkpoint=", In("b"));
+  const std::string a = absl::StrCat("--checkpoint=", In("a")), b = absl::StrCat("--checkpoint=", In("bé"));
   constexpr char kWarning[] = "is of a run whose checkpoints are in ";
   run(a, 1);
+  json head = LinesOf(In("l.jsonl"))[0];
+  EXPECT_EQ(head["checkpoint"], In("a"));
+  EXPECT_TRUE(head["resume"].is_null());
   EXPECT_THAT(run(absl::StrCat(a, " --resume"), 2), Not(HasSubstr(kWarning)));
   // On from there, into another folder, twice.
   EXPECT_THAT(run(absl::StrCat(b, " --resume=", In("a")), 3), Not(HasSubstr(kWarning)));
   EXPECT_THAT(run(absl::StrCat(b, " --resume"), 4), Not(HasSubstr(kWarning)));
   ASSERT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", In("c"))).code, 0);
   EXPECT_THAT(run(absl::StrCat("--resume --checkpoint=", In("c")), 2),
-              HasSubstr(absl::StrCat("warning: --log: ", In("l.jsonl"), " ", kWarning, In("b"),
+              HasSubstr(absl::StrCat("warning: --log: ", In("l.jsonl"), " ", kWarning, In("bé"),
                                      ", and this run goes on from ", In("c"))));
 }
 
