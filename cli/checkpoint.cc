@@ -34,12 +34,6 @@ struct Found {
   std::string path;
   absl::Status status;
   engine::Manifest manifest;
-
-  int64_t bytes() const {
-    int64_t sum = 0;
-    for (const engine::CheckpointFile& file : manifest.files) sum += file.bytes;
-    return sum;
-  }
 };
 
 absl::StatusOr<std::vector<Found>> Find(const CommandFlags& flags) {
@@ -86,7 +80,7 @@ class ReadProgress {
 
 void Verify(std::vector<Found>& all) {
   int64_t bytes = 0;
-  for (const Found& found : all) bytes += found.bytes();
+  for (const Found& found : all) bytes += found.manifest.Bytes();
   ReadProgress progress(bytes);
   for (Found& found : all) {
     if (found.status.ok()) found.status = engine::VerifyCheckpoint(found.path, progress.on_read());
@@ -107,7 +101,7 @@ Json ToJson(const Found& found, bool is_verified) {
                {"sample", m.position.sample},
                {"loss", std::isfinite(m.position.loss) ? Json(m.position.loss) : Json()},
                {"test", m.test.has_value() ? Json{{"top1", m.test->top1}, {"loss", m.test->loss}} : Json()},
-               {"bytes", found.bytes()},
+               {"bytes", found.manifest.Bytes()},
                {"plan", m.plan},
                {"run", run}});
   return json;
@@ -125,7 +119,7 @@ void Print(const CommandFlags& flags, const std::vector<Found>& all) {
                                  : "no loss";
     const std::string test = m.test.has_value() ? absl::StrFormat(", test top-1 %.2f %%", 100 * m.test->top1) : "";
     PrintLine(absl::StrFormat("%s: step %d, sample %d, %s%s, %.1f MB, written under %s%s", found.path, m.position.step,
-                              m.position.sample, loss, test, static_cast<double>(found.bytes()) / 1e6, m.plan,
+                              m.position.sample, loss, test, static_cast<double>(found.manifest.Bytes()) / 1e6, m.plan,
                               flags.action == "verify" ? ": good" : ""));
   }
   if (flags.action == "verify" || !all.back().status.ok()) return;
@@ -142,7 +136,7 @@ std::string NewestGoodBefore(const std::vector<Found>& all) {
 }
 
 absl::StatusOr<engine::VerifiedCheckpoint> OpenNewest(const std::vector<Found>& all) {
-  ReadProgress progress(all.back().bytes());
+  ReadProgress progress(all.back().manifest.Bytes());
   absl::StatusOr<engine::VerifiedCheckpoint> checkpoint =
       engine::VerifiedCheckpoint::Open(all.back().path, progress.on_read());
   if (checkpoint.ok()) return checkpoint;

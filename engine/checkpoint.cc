@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -176,16 +177,29 @@ absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFi
   return file;
 }
 
+const char* MomentsName(StateKind kind) { return kind == StateKind::kMomentum ? "momenta" : "second moments"; }
+
 // Checks that an optimiser's state of `kind` is there where the Program keeps it, and not otherwise; CheckState would name a
 // tensor of it.
 absl::Status CheckMoments(const program::Program& program, StateKind kind, bool has_them) {
   const bool keeps_them = Keeps(program, kind);
   if (has_them == keeps_them) return absl::OkStatus();
-  const char* moments = kind == StateKind::kMomentum ? "momenta" : "second moments";
+  const char* moments = MomentsName(kind);
   const std::string what =
       keeps_them ? absl::StrFormat("expected %s, which the Program's optimiser keeps, found none", moments)
                  : absl::StrFormat("expected no %s, which the Program's optimiser does not keep, found some", moments);
   return absl::InvalidArgumentError(absl::StrCat(what, "; another optimiser wrote the checkpoint"));
+}
+
+// An optimiser's state has the names and shapes of weights. Averages are weights.
+absl::Status CheckHasWeights(const std::string& path, const std::filesystem::path& file) {
+  for (StateKind kind : {StateKind::kMomentum, StateKind::kSecondMoment}) {
+    if (file.filename() != FileNameOf(kind)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected weights, found %s; %s has the weights of this checkpoint", path, MomentsName(kind),
+                        (file.parent_path() / FileNameOf(StateKind::kValue)).string()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -196,6 +210,10 @@ std::string FileNameOf(StateKind kind) {
 
 bool IsBetterTest(const TestScores& a, const TestScores& b) {
   return a.top1 > b.top1 || (a.top1 == b.top1 && a.loss < b.loss);
+}
+
+int64_t Manifest::Bytes() const {
+  return absl::c_accumulate(files, int64_t{0}, [](int64_t sum, const CheckpointFile& file) { return sum + file.bytes; });
 }
 
 std::string ToJson(const Manifest& manifest) {
@@ -276,7 +294,9 @@ absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view b
   const absl::StatusOr<Manifest> manifest = ManifestFromJson(*json);
   RETURN_IF_ERROR(WithContext(manifest.status(), beside));
   for (const CheckpointFile& stated : manifest->files) {
-    if (stated.name == file.filename()) return WithContext(CheckFile(bytes, stated, nullptr).status(), path);
+    if (stated.name != file.filename()) continue;
+    RETURN_IF_ERROR(CheckHasWeights(path, file));
+    return WithContext(CheckFile(bytes, stated, nullptr).status(), path);
   }
   return absl::OkStatus();
 }

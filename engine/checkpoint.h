@@ -64,6 +64,8 @@ struct Manifest {
   std::string plan;                   // under which it was written: for people
   std::vector<CheckpointFile> files;  // one for each kind of state that the run has, in the order of the kinds
   Metadata metadata{};                // of the weights' file, which alone has it: WriteCheckpoint writes it there
+
+  int64_t Bytes() const;  // of all files
 };
 
 std::string ToJson(const Manifest& manifest);
@@ -89,7 +91,7 @@ using OnRead = std::function<void(int64_t bytes)>;
 absl::Status VerifyCheckpoint(const std::string& folder, const OnRead& on_read = nullptr);
 
 // Compares the bytes of the file at `path`, behind symbolic links, with the manifest of the checkpoint that it lies in, if
-// it lies in one. Errors as ReadManifest.
+// it lies in one. Errors as ReadManifest; InvalidArgument, too, where it has the optimiser's moments.
 absl::Status VerifyFileOfCheckpoint(const std::string& path, absl::string_view bytes);
 
 // A checkpoint that was verified, and whose files are mapped until the last copy of it goes.

@@ -7,9 +7,17 @@
 #include "base/steady_now.h"
 
 namespace colonnade::engine {
+namespace {
+
+int64_t BytesOfCheckpoint(const std::string& checkpoint) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(checkpoint);
+  return manifest.ok() ? manifest->Bytes() : 0;
+}
+
+}  // namespace
 
 void CheckpointSaver::Begin(const Manifest& manifest) {
-  result_ = {.step = manifest.position.step, .bytes = copy_.bytes()};
+  result_ = {.step = manifest.position.step};
   is_begun_ = true;
   written_ = false;
   try {
@@ -25,6 +33,7 @@ void CheckpointSaver::Write(const Manifest& manifest) {
     result_.status = CheckFiniteState(copy_);
     if (!result_.status.ok()) result_.status = NotFiniteAfter(manifest.position.step, result_.status);
     if (result_.status.ok()) result_.status = folder_.Save(manifest, copy_);
+    if (result_.status.ok()) result_.bytes = BytesOfCheckpoint(folder_.PathOf(manifest.position.step));
     if (result_.status.ok()) result_.retired = folder_.Retire();
   } catch (const std::exception& error) {
     result_.status = absl::ResourceExhaustedError(absl::StrCat("writing a checkpoint: ", error.what()));

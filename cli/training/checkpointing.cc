@@ -34,6 +34,20 @@ bool IsSameFolder(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
+bool IsCheckpoint(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(folder) / engine::kManifestName, ignored);
+}
+
+// Those of a run in a checkpoint of it would be lost from sight, and keep it from being removed.
+absl::Status CheckIsNoCheckpoint(const std::string& folder) {
+  if (!IsCheckpoint(folder)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "--checkpoint: expected the folder of a run, found a checkpoint, %s; name the run's folder; --resume=%s goes on from "
+      "this checkpoint",
+      folder, folder));
+}
+
 std::string Numbers(const std::vector<double>& values) {
   return values.empty() ? "of the data" : absl::StrJoin(values, ",", [](std::string* out, double v) { *out += Digits(v); });
 }
@@ -150,6 +164,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFl
     if (flags.checkpoint.resume != "") return result;
     return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
   }
+  RETURN_IF_ERROR(CheckIsNoCheckpoint(flags.checkpoint.folder));
   ASSIGN_OR_RETURN(result->folder_,
                    engine::CheckpointFolder::Open(flags.checkpoint.folder, {.keep = flags.checkpoint.keep}));
   if (!result->folder_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(flags.checkpoint.folder)));
@@ -231,6 +246,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::Veri
     RETURN_IF_ERROR(restored);
   }
   resumed_from_ = checkpoint.folder();
+  bytes_ = checkpoint.manifest().Bytes();
   return checkpoint.manifest().position;
 }
 
@@ -287,9 +303,7 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
   last_save_ = base::SteadyNow();
   if (flags_.checkpoint.resume.has_value()) {
     const std::string from = flags_.checkpoint.resume->empty() ? folder_->path() : *flags_.checkpoint.resume;
-    std::error_code ignored;
-    const bool is_one = std::filesystem::exists(std::filesystem::path(from) / engine::kManifestName, ignored);
-    if (is_one) {
+    if (IsCheckpoint(from)) {
       ASSIGN_OR_RETURN(engine::VerifiedCheckpoint checkpoint, engine::VerifiedCheckpoint::Open(from));
       ASSIGN_OR_RETURN(from_, ResumeFrom(checkpoint, loaded));
     } else {
@@ -302,10 +316,14 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
   if (saves()) {
-    ASSIGN_OR_RETURN(const std::optional<engine::Manifest> best, folder_->Best());
-    if (best.has_value()) best_test_ = best->test;
+    ASSIGN_OR_RETURN(best_test_, BestSavedTest());
   }
   return from_;
+}
+
+absl::StatusOr<std::optional<engine::TestScores>> Checkpointing::BestSavedTest() const {
+  ASSIGN_OR_RETURN(const std::optional<engine::Manifest> best, folder_->Best());
+  return best.has_value() ? best->test : std::nullopt;
 }
 
 absl::Status Checkpointing::KeepConfig(bool trains) const {
@@ -353,6 +371,7 @@ absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& s
     ++failed_;
     losses_.sum += losses_of_copy_.sum;
     losses_.count += losses_of_copy_.count;
+    if (saved->step == best_step_) ForgetBestTest();
     if (absl::IsOutOfRange(saved->status)) not_finite_ = saved->status;
     return saved->status;
   }
@@ -362,6 +381,12 @@ absl::Status Checkpointing::Note(const std::optional<engine::SavedCheckpoint>& s
   bytes_ = saved->bytes;
   written_ += saved->written;
   return absl::OkStatus();
+}
+
+// The next test is the best where it is better than those that are saved.
+void Checkpointing::ForgetBestTest() {
+  best_test_ = BestSavedTest().value_or(std::nullopt);
+  best_step_ = -1;
 }
 
 // What another disk or an administrator may mend is no reason to end a training; what is not finite is.
@@ -408,11 +433,14 @@ nlohmann::ordered_json Checkpointing::Json(const std::optional<absl::Duration>& 
   if (!saves()) return nullptr;
   nlohmann::ordered_json stood_still_ms;
   if (held_up.has_value()) stood_still_ms = absl::ToDoubleMilliseconds(*held_up);
+  const auto of_last = [&](int64_t value) {
+    return last_step_ < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  };
   return {{"folder", folder_->path()},
           {"saved", saved_},
           {"failed", failed_},
-          {"last_step", last_step_ < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(last_step_)},
-          {"bytes", bytes_},
+          {"last_step", of_last(last_step_)},
+          {"bytes", of_last(bytes_)},
           {"stood_still_ms", stood_still_ms},
           {"written_ms", absl::ToDoubleMilliseconds(written_)},
           {"resumed_from", resumed_from_.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(resumed_from_)}};

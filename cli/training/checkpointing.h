@@ -83,6 +83,8 @@ class Checkpointing {
                                                  engine::LoadedProgram& loaded);
   absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, engine::LoadedProgram& loaded);
   absl::Status CheckNothingLater(int64_t step) const;
+  absl::StatusOr<std::optional<engine::TestScores>> BestSavedTest() const;
+  void ForgetBestTest();
   absl::Status Note(const std::optional<engine::SavedCheckpoint>& saved);
   // Note, and a warning of what is no reason to end a training.
   void Tell(const std::optional<engine::SavedCheckpoint>& saved);

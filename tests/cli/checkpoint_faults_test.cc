@@ -200,6 +200,26 @@ TEST_F(Checkpointed, AFolderThatGoesAwayIsToldAndTrainingGoesOn) {
   EXPECT_THAT(r.out, HasSubstr("loss")) << "the results are shown all the same";
 }
 
+// All tests are alike, so the first is the best.
+TEST_F(Checkpointed, OfABestTestThatCannotBeSavedTheNextIsSavedWhereThereIsRoom) {
+  const auto limit_to = [](rlim_t bytes) { return rlimit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY}; };
+  const pid_t child = Start(absl::StrCat(kTrainDigits,
+                                         "--optimizer=pytorch --lr=1e-30 --epochs=100000 --eval-every=2 "
+                                         "--checkpoint-every=100000000 --checkpoint=",
+                                         Run1()),
+                            [&] {
+                              const rlimit little = limit_to(8192);
+                              ::setrlimit(RLIMIT_FSIZE, &little);
+                            });
+  AwaitMessage("a checkpoint was not saved");
+  const rlimit all = limit_to(RLIM_INFINITY);
+  ASSERT_EQ(::prlimit(child, RLIMIT_FSIZE, &all, nullptr), 0);
+  for (int i = 0; i < 200 && Steps().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(child, SIGKILL);
+  Wait(child);
+  EXPECT_FALSE(Steps().empty());
+}
+
 TEST_F(Checkpointed, AFileThatCannotGrowLosesNothingOlder) {
   TrainSteps(2);
   const pid_t child = Start(absl::StrCat(kTrainDigits, "--steps=5 --checkpoint-every=1 --resume --checkpoint=", Run1()), [] {
@@ -212,6 +232,20 @@ TEST_F(Checkpointed, AFileThatCannotGrowLosesNothingOlder) {
   EXPECT_THAT(r.err, HasSubstr("training goes on"));
   EXPECT_THAT(Steps(), ElementsAre(1, 2));
   ExpectAllGood();
+}
+
+TEST_F(Checkpointed, WhereNoneCouldBeWrittenThereIsNoLast) {
+  TrainSteps(1);
+  const Result r =
+      Wait(Start(absl::StrCat(kTrainDigits, "--steps=2 --json --resume=", Run1(), " --checkpoint=", In("other")), [] {
+        const rlimit limit{16384, 16384};  // of the result, too
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+      }));
+  EXPECT_EQ(r.code, 74) << r.err;
+  const json saved = json::parse(r.out)["checkpoints"];
+  EXPECT_EQ(saved["failed"], 1);
+  EXPECT_TRUE(saved["last_step"].is_null());
+  EXPECT_TRUE(saved["bytes"].is_null());
 }
 
 }  // namespace

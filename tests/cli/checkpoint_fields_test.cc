@@ -116,6 +116,12 @@ TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
   ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --resume=", In("empty")), 66, {In("empty"), "found none"});
   TrainSteps(2);
   ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", Run1()), 2, {"--checkpoint", "step 2", "--resume"});
+  for (const char* resume : {"", " --resume"}) {
+    ExpectError(
+        absl::StrCat(kTrainDigits, "--steps=3 --checkpoint=", At(2), resume), 2,
+        {"--checkpoint: expected the folder of a run", absl::StrCat("--resume=", At(2), " goes on from this checkpoint")});
+  }
+  EXPECT_FALSE(std::filesystem::exists(At(2) + "/lock"));
   // To turn back in the same folder would leave later checkpoints of a run that is no more.
   const std::string back = absl::StrCat(kTrainDigits, "--steps=3 --resume=", At(1), " --checkpoint=");
   ExpectError(absl::StrCat(back, Run1()), 2, {"later than step 1", "step 2"});

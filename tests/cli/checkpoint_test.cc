@@ -70,6 +70,8 @@ TEST_F(Checkpointed, OneCommandLineBeginsAndGoesOn) {
   const Result done = Train(absl::StrCat(flags, 5));
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.err, HasSubstr("5 steps are done, 5 asked for: nothing is left to do"));
+  const Result last = Train(absl::StrCat(flags, "5 --json"));
+  EXPECT_GT(json::parse(last.out)["checkpoints"]["bytes"], 1000) << last.err;
   const Result fewer = Train(absl::StrCat("--batch=1437 --steps=3 --checkpoint=", In("whole"))),
                epochs = Train(absl::StrCat("--batch=1437 --epochs=2 --resume --checkpoint=", In("whole")));
   EXPECT_EQ(fewer.code, 0) << fewer.err;
@@ -85,7 +87,8 @@ TEST_F(Checkpointed, EveryNStepsTheLastAreKept) {
   const json saved = json::parse(r.out)["checkpoints"];
   EXPECT_EQ(saved["saved"], 6);
   EXPECT_EQ(saved["failed"], 0);
-  EXPECT_GT(saved["bytes"], 1000);
+  const json shown = json::parse(Run(absl::StrCat("checkpoint show --json ", Run1())).out)["checkpoints"];
+  EXPECT_EQ(saved["bytes"], shown.back()["bytes"]);
   const std::vector<int64_t> steps = Steps();
   EXPECT_GE(steps.size(), 2u);
   EXPECT_LE(steps.size(), 3u) << "the last two, and the best";
@@ -268,6 +271,19 @@ TEST_F(Checkpointed, WhereFoldersAreNamedForWeightsTheFileIsSaid) {
   ExpectError(absl::StrCat("train --model=two_column --data=digits --width=0.25 --init=", Run1(), "/"), 65,
               {absl::StrCat("--init=", At(2), "/weights.safetensors takes the weights of its newest checkpoint")});
   EXPECT_EQ(Run(absl::StrCat(eval, At(2), "/weights.safetensors")).code, 0);
+}
+
+TEST_F(Checkpointed, MomentsAreNoWeights) {
+  ASSERT_EQ(Train(absl::StrCat("--steps=1 --optimizer=adamw --checkpoint=", Run1())).code, 0);
+  const auto is_refused = [&](const char* file, const std::string& what) {
+    for (const char* command : {"eval", "train"}) {
+      ExpectError(
+          absl::StrCat(command, " --model=two_column --data=digits --width=0.25 --init=", At(1), "/", file), 65,
+          {absl::StrCat(file, ": expected weights, found ", what, "; ", At(1), "/weights.safetensors has the weights")});
+    }
+  };
+  is_refused("momentum.safetensors", "momenta");
+  is_refused("second_moment.safetensors", "second moments");
 }
 
 TEST_F(Checkpointed, ShowVerifyAndExport) {
