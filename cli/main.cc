@@ -144,8 +144,11 @@ bool AsksForModels(const CLI::App& command) {
 void HandleSignals(const SubCommand& command) {
   if (command.keeps_results) {
     g_resumes = IsGiven(*command.app, "--resume");
-    for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
-    if (std::signal(SIGHUP, OnStop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
+    for (int signal : {SIGTERM, SIGUSR1}) std::signal(signal, OnStop);
+    // As under nohup, and of what a script starts in the background.
+    for (int signal : {SIGHUP, SIGINT}) {
+      if (std::signal(signal, OnStop) == SIG_IGN) std::signal(signal, SIG_IGN);
+    }
   }
   if (command.ignores_sigpipe) std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGBUS, OnUnreadable);

@@ -79,7 +79,8 @@ absl::Status SaveAllWeights(const TrainFlags& flags, const TrainSetup& run, cons
 absl::Status SaveTrace(const TrainFlags& flags, const engine::TrainReport& report) {
   if (flags.trace.empty()) return absl::OkStatus();
   if (report.last_steps.events.empty()) {
-    if (!report.losses.empty()) Say("note: --trace: no timeline is written, since the run ended with an error");
+    Say(absl::StrCat("note: --trace: no timeline is written, since ",
+                     report.losses.empty() ? "no step was made" : "the run ended with an error"));
     return absl::OkStatus();
   }
   return engine::ReplaceFile(flags.trace, engine::ToChromeJson(report.last_steps));
@@ -369,16 +370,24 @@ class Training {
     if (results_.steps_done() > 0) status = checkpointing_->SaveLast(results_.steps_done(), run_.train->loaded());
     AddTo(status, tested);
     if (tested.ok()) AddTo(status, TestAverages(stop_, run_, streams_.test.get(), results_));
+    results_.stopped = outcome_.interrupted = stop_ && LacksSomething();
     AddTo(status, SaveAll(flags_, run_, streams_.metadata, results_, *checkpointing_, outcome_));
     AddTo(status, log_->status());
     AddTo(status, WriteCurves(flags_.record, run_.session.graph.name));
-    results_.stopped = outcome_.interrupted = stop_;
     results_.error = std::string(status.message());
     AddTo(status,
           WriteTrainReport(flags_, run_.session, forecast_, *run_.backend, run_.train_program, results_, *evaluations_));
+    results_.error = std::string(status.message());
     SayAllSkipped(streams_);
     PrintResults();
     return status;
+  }
+
+  // Whether steps or a test that the run was to make were not made.
+  bool LacksSomething() const {
+    const bool lacks_steps = results_.steps_done() < course_.steps && !evaluations_->reached();
+    const bool lacks_test = results_.test.count == 0 || (run_.average != nullptr && results_.test_of_averages.count == 0);
+    return lacks_steps || (streams_.test != nullptr && lacks_test);
   }
 
   // Shows what there is of a run that ended with an error behind its first step; weights and checkpoints are those saved

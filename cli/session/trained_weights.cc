@@ -143,6 +143,7 @@ absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const SessionFlags
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));
+  Say(absl::StrCat("weights ", flags.weights.init));
   SaySession(flags.backend, session, backend->name());
   return executor;
 }

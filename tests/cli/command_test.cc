@@ -299,6 +299,7 @@ TEST_F(Command, SavedWeightsTestAlikeUnderAnotherPlan) {
     EXPECT_EQ(j["test"]["count"], 360);
     EXPECT_NEAR(j["test"]["top1"].get<double>(), expected["top1"].get<double>(), 1.0 / 360);
     EXPECT_GT(j["images_per_s"].get<double>(), 0);
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("weights ", In("w.safetensors"), "\n")));
   }
   ExpectError(absl::StrCat("eval --model=two_column --data=digits --init=", In("w.safetensors")), 65,
               {"w.safetensors", "expected shape"});
@@ -308,6 +309,14 @@ TEST_F(Command, TraceIsChromeJson) {
   const Result r = Run(absl::StrCat(kTrainDigits, "--plan=model --devices=2 --steps=3 --trace=", In("t.json")));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
+}
+
+TEST_F(Command, ATraceOfNoStepIsANote) {
+  const std::string train = absl::StrCat(kTrainDigits, "--steps=1 --resume --checkpoint=", In("run"));
+  ASSERT_EQ(Run(train).code, 0);
+  const Result r = Run(absl::StrCat(train, " --trace=", In("t.json")));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("note: --trace: no timeline is written, since no step was made"));
 }
 
 TEST_F(Command, InterruptEndsAfterTheStepWithWhatIsKnown) {

@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <filesystem>
 #include <random>
 #include <regex>
 #include <string>
@@ -14,6 +15,7 @@
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
 #include "tests/cli/command.h"
@@ -87,6 +89,17 @@ TEST_F(ReportFile, OfARunWithLossesThatAreNotFiniteLeavesThemOut) {
   ASSERT_THAT(r.out, HasSubstr("null")) << "no loss was not finite";
   EXPECT_THAT(Read(), HasSubstr("training loss"));
   EXPECT_THAT(Read(), Not(ContainsRegex("L[0-9.]+ -?nan"))) << "in a curve";
+}
+
+TEST_F(ReportFile, ThatCannotBeWrittenIsTheErrorOfTheTraining) {
+  std::filesystem::create_directory(In("pages"));
+  const pid_t child = Start(absl::StrCat(kTrainDigits, "--epochs=100000 --json --report=", In("pages"), "/r.html"));
+  AwaitMessage("step ");
+  std::filesystem::remove_all(In("pages"));
+  ::kill(child, SIGTERM);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_THAT(nlohmann::json::parse(r.out)["error"].get<std::string>(), HasSubstr("r.html"));
 }
 
 // As on a GPU where a step is one graph.

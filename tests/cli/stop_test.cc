@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/io/safetensors.h"
@@ -124,6 +125,60 @@ TEST_F(Stop, UnderNohupATerminalThatIsClosedStopsNothing) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ::kill(child, SIGTERM);
   EXPECT_EQ(Wait(child).code, 143) << "SIGTERM was what ended it";
+}
+
+// As in what a script starts in the background.
+TEST_F(Stop, AnInterruptThatIsIgnoredFromTheBeginningStopsNothing) {
+  const pid_t child = Start(kEndless, [] { ::signal(SIGINT, SIG_IGN); });
+  AwaitMessage("step ");
+  ::kill(child, SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(Wait(child).code, 143) << "SIGTERM was what ended it";
+}
+
+class StopAtTheEnd : public Stop {
+ protected:
+  std::string Log() const { return In("log"); }
+  // Until the log has `part`, or a minute.
+  void AwaitLog(const std::string& part) const {
+    for (int i = 0; i < 30000; ++i) {
+      const absl::StatusOr<std::string> log = engine::ReadFile(Log());
+      if (log.ok() && absl::StrContains(*log, part)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ADD_FAILURE() << "no " << part << " in the log";
+  }
+};
+
+// Nothing is missing of such a run. Saving takes a while, since the network is large.
+TEST_F(StopAtTheEnd, WhileAWholeRunIsSavedStopsNothing) {
+  const pid_t child =
+      Start(absl::StrCat("train --model=two_column --width=8 --data=digits --batch=8 --steps=1 --json --log=", Log(),
+                         " --save=", In("w"), " --checkpoint=", In("run")));
+  AwaitLog("\"test\"");
+  ::kill(child, SIGTERM);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["stopped"], false);
+  EXPECT_EQ(json::parse(r.out)["test"]["count"], 360);
+}
+
+// Testing takes a while, image by image.
+TEST_F(StopAtTheEnd, InTheLastTestIsEarlyAndTheRunThatGoesOnMakesIt) {
+  const std::string train = absl::StrCat(
+      "train --model=two_column --data=digits --kernels=reference --batch=1 --steps=1 --json --resume --checkpoint=",
+      In("run"), " --log=", Log());
+  const pid_t child = Start(train);
+  AwaitLog("\"step\":1,");
+  ::kill(child, SIGTERM);
+  const Result r = Wait(child);
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_EQ(json::parse(r.out)["stopped"], true);
+  EXPECT_EQ(json::parse(r.out)["steps"], 1);
+  const Result rest = Run(train);
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(json::parse(rest.out)["test"]["count"], 360);
 }
 
 // As where a pager, or tee, has ended.
