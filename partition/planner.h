@@ -14,7 +14,8 @@
 // left out, so the result is no worse than any of them.
 //
 // With more than five micro-batches, steps of two and of three are judged; their difference is the time of each further
-// one, and its images and labels are the memory.
+// one, and its images and labels are the memory. Their input is left out of that: a step takes as long as it where it is
+// the slower.
 //
 // Deterministic: a function of its arguments alone. Representatives are judged, which stand for a whole Program
 // (LowerRepresentatives); whoever lowers the chosen plan verifies that Program.
@@ -56,7 +57,9 @@ struct PlannerOptions {
   LowerOptions lower;
   PlanSettings settings{};  // what every plan gets; the search tries no other values of these
   std::function<absl::StatusOr<CostFunctions>(int devices)> cost;  // of steps on so many devices
+  // With more than kMostMicroBatchesJudged it leaves out how long the input takes, of which input_sec is that of a step.
   std::function<absl::StatusOr<Judgement>(const program::RepresentativeProgram&)> judge;
+  double input_sec = 0;
   GroupClassifier classify_group = nullptr;  // absent: all are alike
   int64_t memory_bytes = 0;                  // of each device; 0: no limit
   int proposals_per_mesh = 6;

@@ -62,6 +62,18 @@ absl::StatusOr<int64_t> PeakMemoryOf(const engine::Machine& machine, const engin
   return Fullest(simulation);
 }
 
+// What the input takes for a batch; 0 where the profile states no rate.
+double InputSeconds(const engine::Machine& machine, int64_t global_batch) {
+  const double rate = machine.input_images_per_sec.value;
+  return rate > 0 ? static_cast<double>(global_batch) / rate : 0;
+}
+
+// The machine that plans are judged on: where a few micro-batches stand for many, without its input.
+engine::Machine JudgingMachine(engine::Machine machine, int64_t micro_batches) {
+  if (micro_batches > partition::kMostMicroBatchesJudged) machine.input_images_per_sec.value = 0;
+  return machine;
+}
+
 // What tasks and collectives take alone on a machine with so many devices at work; collectives are worked out once.
 class AloneCosts {
  public:
@@ -133,7 +145,8 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const SearchOptions& search) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
   std::map<int, AloneCosts> costs;  // by how many devices are at work
-  ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(machine, devices));
+  const engine::Machine judging = JudgingMachine(machine, lower.micro_batches);
+  ASSIGN_OR_RETURN(const engine::Simulator simulator, engine::Simulator::Create(judging, devices));
   partition::PlannerOptions options{
       .devices = devices,
       .lower = lower,
@@ -149,8 +162,9 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
         ASSIGN_OR_RETURN(engine::Simulation simulation, simulator.Run(lowered, {.trace = false}));
         return partition::Judgement{
             absl::ToDoubleSeconds(simulation.step), Fullest(simulation),
-            engine::CostModel(machine, lowered.program.device_count).LeastStepSeconds(lowered.program)};
+            engine::CostModel(judging, lowered.program.device_count).LeastStepSeconds(lowered.program)};
       },
+      .input_sec = InputSeconds(machine, lower.global_batch),
       .classify_group = simulator.GroupClassifier(),
       .memory_bytes = static_cast<int64_t>(machine.memory_bytes.value),
       .is_stopped = [&] { return search.stop != nullptr && *search.stop; },
@@ -182,8 +196,7 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
     const double devices_sec = partition::LowerBoundSeconds(graph, count, global_batch, cost.functions());
     least = std::min(least, machine.steps_in_flight == 1 ? host + devices_sec : std::max(host, devices_sec));
   }
-  const double input = machine.input_images_per_sec.value;
-  return input > 0 ? std::max(least, static_cast<double>(global_batch) / input) : least;
+  return std::max(least, InputSeconds(machine, global_batch));
 }
 
 program::PixelScaling PixelsFromBytes(const layers::LayerGraph& graph) {

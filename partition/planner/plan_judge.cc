@@ -88,7 +88,7 @@ absl::StatusOr<Candidate> PlanJudge::JudgeOnce(Plan plan, bool spends) {
 }
 
 // Micro-batches are alike: where there are many, each takes as long as the third, and about as much memory beside its images
-// and labels.
+// and labels. What the input takes is in none of them, but of the whole step.
 absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) const {
   const int64_t micro_batches = options_.lower.micro_batches;
   if (micro_batches <= kMostMicroBatchesJudged) return LowerAndJudgeIn(plan, micro_batches);
@@ -98,7 +98,7 @@ absl::StatusOr<PlanJudge::Judged> PlanJudge::LowerAndJudge(const Plan& plan) con
   const Judgement& two = of_two.candidate.judgement;
   Judgement& all = of_all.candidate.judgement;
   const auto more = static_cast<double>(micro_batches - 3);
-  all.step_sec += more * (all.step_sec - two.step_sec);
+  all.step_sec = std::max(all.step_sec + more * (all.step_sec - two.step_sec), options_.input_sec);
   all.least_step_sec += more * (all.least_step_sec - two.least_step_sec);
   all.peak_memory_bytes += (micro_batches - 3) * (of_all.loaded_bytes - of_two.loaded_bytes);
   of_all.candidate.fits = Fits(all);

@@ -128,6 +128,26 @@ TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   }
 }
 
+// The input is slower than all devices, or a little faster than the slowest plan's: judged with it, a few micro-batches that
+// wait for it would say nothing of how long the others compute.
+TEST(SearchPlansOn, ManyMicroBatchesTakeAsLongAsTheirInputOrTheDevices) {
+  engine::Machine machine = *OpenMachine("dgx-a100");
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  const partition::LowerOptions lower{.global_batch = 96, .micro_batches = 6};
+  for (double rate : {50000, 90000}) {
+    machine.input_images_per_sec.value = rate;
+    const absl::StatusOr<std::vector<partition::Candidate>> found = SearchPlansOn(machine, graph, lower, 2);
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (const partition::Candidate& candidate : *found) {
+      const Predicted predicted = *Predict(machine, graph, candidate.plan, lower);
+      EXPECT_NEAR(candidate.judgement.step_sec, absl::ToDoubleSeconds(predicted.simulation.step),
+                  1e-3 * candidate.judgement.step_sec)
+          << candidate.plan.name << " at " << rate;
+    }
+    EXPECT_GE(found->front().judgement.step_sec, *LeastSecondsOn(machine, graph, 96, 2));
+  }
+}
+
 // The search judges neither layouts and workspaces of the CPU nor more than a few micro-batches.
 TEST(SearchPlansOn, TheChoiceFitsByWhatItTakesInFull) {
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
