@@ -227,12 +227,13 @@ absl::Status RunIoBench(const IoBenchFlags& flags) {
     report.runs.push_back(std::move(run));
   }
   report.peak_bytes = PeakResidentBytes();
+  if (!flags.csv.empty()) RETURN_IF_ERROR(WriteCsv(flags.csv, report));
   if (flags.json) {
     PrintJson(InputReportJson(report));
   } else {
     PrintReport(flags, report);
   }
-  return flags.csv.empty() ? absl::OkStatus() : WriteCsv(flags.csv, report);
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ absl::StatusOr<TableRow> Lowered(const tools::Row& row, const engine::Machine& m
   TableRow lowered;
   lowered.row = row;
   ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row));
+  lowered.network = graph->name;
   ASSIGN_OR_RETURN(lowered.plan, tools::PlanOfRow(row, *graph, machine));
   ASSIGN_OR_RETURN(lowered.program, tools::LowerRow(row, *graph, machine, lowered.plan));
   return lowered;
@@ -108,6 +109,7 @@ absl::StatusOr<std::optional<TableRow>> LoweredIfItCan(const tools::Row& row, co
     left_out.push_back(absl::StrFormat("row %s is left out: %s", row.name, lowered.status().message()));
     return std::nullopt;
   }
+  if (file.empty()) return lowered.status();
   const bool is_wrong = absl::IsFailedPrecondition(lowered.status());  // what the file has
   return absl::Status(is_wrong ? absl::StatusCode::kInvalidArgument : lowered.status().code(),
                       absl::StrFormat("%s: row %s: %s", file, row.name, lowered.status().message()));
@@ -158,6 +160,18 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
     }
   }
   return steps;
+}
+
+// Gives rows that leave it to the planner its choice on the fitted machine; rows that were fitted to keep the plan of the
+// fit.
+absl::Status PlanOnFitted(Networks& networks, Table& table) {
+  for (TableRow& row : table.rows) {
+    if (row.row.plan != partition::kAutoPlan || row.is_fitted) continue;
+    ASSIGN_OR_RETURN(TableRow planned, Lowered(row.row, table.machine, networks));
+    row.plan = std::move(planned.plan);
+    row.program = std::move(planned.program);
+  }
+  return absl::OkStatus();
 }
 
 // Simulates all rows on the profile, and on draws of it, each fitted anew.
@@ -294,6 +308,7 @@ absl::StatusOr<Table> MakeTable(TableFlags flags) {
   }
   const std::vector<tools::MeasuredStep> steps = StepsOf(names, table);
   RETURN_IF_ERROR(FieldAsFlag(FitToRows(names, steps, table), "fit"));
+  if (table.fit.has_value()) RETURN_IF_ERROR(PlanOnFitted(networks, table));
   RETURN_IF_ERROR(SimulateRows(flags, machine, steps, table));
   RETURN_IF_ERROR(MeasureRows(flags, networks, table));
   NoteWhatDoesNotFit(table);
@@ -303,7 +318,16 @@ absl::StatusOr<Table> MakeTable(TableFlags flags) {
 // --out: the profile as it was fitted.
 absl::Status WriteProfile(const TableFlags& flags, const Table& table) {
   if (flags.out.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(engine::ReplaceFile(flags.out, engine::MachineToJson(table.machine)));
+  engine::Machine fitted = table.machine;
+  engine::LimitRates(fitted);
+  const std::string profile = engine::MachineToJson(fitted);
+  const absl::Status readable = engine::MachineFromJson(profile).status();
+  if (!readable.ok()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--out: the fit makes a profile that no machine has: %s; is a unit wrong in the row or in machine %s?",
+        readable.message(), table.machine.Title()));
+  }
+  RETURN_IF_ERROR(engine::ReplaceFile(flags.out, profile));
   Say(absl::StrCat("fitted profile: ", flags.out));
   return absl::OkStatus();
 }
@@ -337,12 +361,13 @@ absl::Status RunTable(const TableFlags& flags) {
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
   RETURN_IF_ERROR(WriteTableReport(flags, table));
+  RETURN_IF_ERROR(WritePlots(flags, table));
   if (flags.json) {
     PrintJson(TableJson(table));
   } else {
     PrintTable(table);
   }
-  return flags.plots.empty() ? absl::OkStatus() : WritePlots(flags, table);
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct TableFlags {
 
 struct TableRow {
   tools::Row row;
+  std::string network;  // its name, also where the row has a file
   partition::Plan plan;
   program::RepresentativeProgram program;
   double simulated_sec = 0;
@@ -109,7 +110,8 @@ struct PlotFiles {
 };
 PlotFiles PlotFilesOf(const TableFlags& flags);
 
-// Writes --plots: bars of the speed-ups, and, for the paper's table, test error against time of trainings that run here.
+// Writes --plots, if it is given: bars of the speed-ups, and, for the paper's table, test error against time of trainings
+// that run here.
 absl::Status WritePlots(const TableFlags& flags, const Table& table);
 // Writes the report, if --report is given.
 absl::Status WriteTableReport(const TableFlags& flags, const Table& table);

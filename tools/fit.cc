@@ -72,15 +72,16 @@ absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredS
     ASSIGN_OR_RETURN(const double value, excess(low));
     if (value <= 0) break;
   }
-  while (high < kMostFactor && at_one < 0) {
-    high *= 2;
-    ASSIGN_OR_RETURN(const double value, excess(high));
-    if (value >= 0) break;
+  double at_high = at_one;
+  while (high < kMostFactor && at_high < 0) {
+    high = std::min(2 * high, kMostFactor);
+    ASSIGN_OR_RETURN(at_high, excess(high));
   }
-  if (high >= kMostFactor) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "fit: row %s takes %.4g ms, more than %g times what machine %s is predicted to take; is a unit wrong?", step.name,
-        step.step_sec * 1e3, kMostFactor / 2, machine.Title()));
+  if (at_high < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("fit: row %s takes %.4g ms, but %.4g even where kernels are %g times as slow as those of machine "
+                        "%s; is a unit wrong?",
+                        step.name, step.step_sec * 1e3, (at_high + step.step_sec) * 1e3, kMostFactor, machine.Title()));
   }
   return RootOf(excess, low, high, kCloseEnough * step.step_sec);
 }

@@ -27,6 +27,7 @@ constexpr double kMomentum = 0.9, kWeightDecay = 5e-4;
 
 constexpr engine::Bounds kBatches{1, 1 << 30}, kDevices{1, program::kMostDevices}, kImages{1, 1e15}, kPasses{1, 1e6},
     kTimesTaken{1e-6, 1e12};
+constexpr double kLongestStep = 1e5;  // seconds; profiles hold none that is longer
 
 enum class Scaling { kStrong, kWeak };
 constexpr const char* kScalings[] = {"strong", "weak"};
@@ -75,6 +76,7 @@ double ReadTime(JsonFields& fields, const RowTable& table, int64_t global_batch,
     if (form == kTimes[2] && table.images == 0)
       fields.Fail(form, "images of the table before it, of which days are made", json[form]);
     if (form == kTimes[2] && table.images > 0) seconds = table.StepOf(number, global_batch);
+    if (seconds > kLongestStep) fields.Fail(form, absl::StrFormat("a step of at most %g s", kLongestStep), json[form]);
   }
   if (stated > 1 && status.ok()) {
     status = absl::InvalidArgumentError(

@@ -108,15 +108,8 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
       "the profile no longer gives that step; table --fit fits it anew, or leave fitted_to out");
 }
 
-// Of fewer than twenty draws the interval of 90 % is from the least to the most.
-// Milliseconds: two digits behind the point, or of less than a tenth the first two.
-std::string TimeText(double ms) { return ms > 0 && ms < 0.1 ? absl::StrFormat("%.2g", ms) : absl::StrFormat("%.2f", ms); }
-
-std::string DrawsText(int draws) {
-  constexpr int kLeastForAnInterval = 20;
-  if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
-  return absl::StrFormat("%d draw%s (too few for an interval of 90 %%)", draws, draws == 1 ? "" : "s");
-}
+// Of fewer draws the interval of 90 % is from the least to the most.
+constexpr int kLeastForAnInterval = 20;
 
 FileKind KindOfDrawing(const std::string& path) {
   return absl::EndsWith(path, ".txt") ? FileKind::kTextDrawing : FileKind::kDrawing;
@@ -141,6 +134,22 @@ tools::Refit RefitOrWarn(const engine::Machine& machine) {
   if (status.ok()) return *std::move(refit);
   Warn(absl::StrFormat("machine %s: draws are not fitted anew to fitted_to: %s", machine.Title(), status.message()));
   return nullptr;
+}
+
+std::string TimeText(double ms) { return ms > 0 && ms < 0.1 ? absl::StrFormat("%.2g", ms) : absl::StrFormat("%.2f", ms); }
+
+std::string ImageRateText(double per_second) {
+  return per_second < 10 ? absl::StrFormat("%.2g", per_second) : absl::StrFormat("%.0f", per_second);
+}
+
+std::string DrawsText(int draws) {
+  if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
+  return absl::StrFormat("%d draw%s (too few for an interval of 90 %%)", draws, draws == 1 ? "" : "s");
+}
+
+std::string DrawsTitle(int draws) {
+  if (draws >= kLeastForAnInterval) return "90 % of draws";
+  return draws == 0 ? "" : absl::StrFormat("of %d draw%s", draws, draws == 1 ? "" : "s");
 }
 
 double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
@@ -228,8 +237,8 @@ Json SettingsJson(const partition::Plan& plan) {
 void PrintDevices(const Prediction& p) {
   const engine::Simulation& s = p.simulation;
   PrintLine("");
-  PrintLine(absl::StrFormat("predicted on %s: %s ms a step, %.0f images/s", p.machine.Title(), TimeText(Ms(s.step)),
-                            ImagesPerSecond(p)));
+  PrintLine(absl::StrFormat("predicted on %s: %s ms a step, %s images/s", p.machine.Title(), TimeText(Ms(s.step)),
+                            ImageRateText(ImagesPerSecond(p))));
   if (p.drawn.has_value()) {
     const tools::Interval interval = p.drawn->Of(0);
     const int draws = p.drawn->draws();

@@ -80,6 +80,15 @@ absl::StatusOr<std::optional<tools::DrawnSteps>> DrawOrWarn(
     const DrawFlags& flags, const engine::Machine& profile,
     const std::vector<const program::RepresentativeProgram*>& programs, const tools::Refit& refit, absl::string_view what);
 
+// Returns milliseconds with two digits behind the point, or of less than a tenth the first two.
+std::string TimeText(double ms);
+// Returns images a second as a whole number, or of less than ten the first two digits.
+std::string ImageRateText(double per_second);
+// Returns what an interval of so many draws is of: "90 % of 100 draws", or that they are too few for it.
+std::string DrawsText(int draws);
+// The same above a column: "90 % of draws" or "of 3 draws"; empty without draws.
+std::string DrawsTitle(int draws);
+
 double ImagesPerSecond(const Prediction& prediction);
 double Ms(absl::Duration duration);
 

@@ -277,9 +277,9 @@ absl::Status WritePredictionReport(const PredictionFlags& flags, const std::stri
   if (p.drawn.has_value()) predicted.interval = p.drawn->Of(0);
   tools::Report report{.title = TitleOf(p.session)};
   report.headlines = {{"step, predicted", MillisecondsText(Ms(p.simulation.step))},
-                      {"images/s", absl::StrFormat("%.0f", ImagesPerSecond(p))},
+                      {"images/s", ImageRateText(ImagesPerSecond(p))},
                       {"machine", p.machine.Title()}};
-  if (predicted.interval.has_value()) report.headlines.push_back({"90 % of draws", IntervalText(predicted)});
+  if (predicted.interval.has_value()) report.headlines.push_back({DrawsText(p.drawn->draws()), IntervalText(predicted)});
   ReportSection step{.title = "Predicted step", .text = "Nothing was run: all times are the simulator's."};
   step.figures.push_back(DevicesFigure(&predicted, {}));
   step.tables.push_back(DevicesTable(predicted));

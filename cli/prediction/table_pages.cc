@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "cli/output/progress.h"
+#include "cli/prediction/prediction.h"
 #include "cli/prediction/report.h"
 #include "cli/table.h"
 #include "cpu/threads/cores.h"
@@ -46,7 +47,7 @@ std::string SpeedupBars(const Table& table) {
     simulated.ranges.emplace_back(table.Speedup(r, first.simulated_sec, r.interval->high),
                                   table.Speedup(r, first.simulated_sec, r.interval->low));
   }
-  if (!simulated.ranges.empty()) simulated.name = absl::StrFormat("simulated, with 90 %% of %d draws", table.draws);
+  if (!simulated.ranges.empty()) simulated.name = absl::StrCat("simulated, with ", DrawsText(table.draws));
   std::vector<tools::BarSeries> series;
   if (first.row.published_step_sec > 0) series.push_back(std::move(published));
   series.push_back(std::move(simulated));
@@ -94,15 +95,15 @@ std::string InUnit(const Table& table, const TableRow& r, double sec) {
 }
 
 tools::ReportSection RowsSection(const Table& table) {
-  tools::ReportTable rows{.header = {"", table.is_papers ? "paper" : "published", "simulated", "90 % of draws", "error",
-                                     "speed-up", "simulated", "measured step", "note"}};
+  tools::ReportTable rows{.header = {"", table.is_papers ? "paper" : "published", "simulated", DrawsTitle(table.draws),
+                                     "error", "speed-up", "simulated", "measured step", "note"}};
   for (const TableRow& r : table.rows) {
     const double published = r.row.published_step_sec;
     const std::optional<double> speedup = table.PublishedSpeedup(r);
     rows.rows.push_back({r.row.label, published > 0 ? InUnit(table, r, published) : "", InUnit(table, r, r.simulated_sec),
                          IntervalText(table, r), ErrorText(r), speedup ? absl::StrFormat("%.2f ×", *speedup) : "",
                          absl::StrFormat("%.2f ×", table.SimulatedSpeedup(r)),
-                         r.measured_sec ? absl::StrFormat("%.1f ms", *r.measured_sec * 1e3) : "", r.note});
+                         r.measured_sec ? absl::StrCat(TimeText(*r.measured_sec * 1e3), " ms") : "", r.note});
   }
   tools::ReportSection section{.title = "Predicted beside measured", .text = TitleOf(table)};
   section.figures.push_back(
@@ -148,6 +149,7 @@ PlotFiles PlotFilesOf(const TableFlags& flags) {
 }
 
 absl::Status WritePlots(const TableFlags& flags, const Table& table) {
+  if (flags.plots.empty()) return absl::OkStatus();
   const auto [bars, curve] = PlotFilesOf(flags);
   RETURN_IF_ERROR(engine::ReplaceFile(bars, SpeedupBars(table)));
   if (curve.empty()) {

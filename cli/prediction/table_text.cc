@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/output/output.h"
 #include "cli/prediction/prediction.h"
@@ -25,7 +26,7 @@ Json RowJson(const Table& table, const TableRow& r) {
   const bool has_days = table.has_days(), has_interval = r.interval.has_value();
   const auto days = [&](double sec) { return table.about.DaysOf(sec, r.row.global_batch); };
   return {{"configuration", r.row.name},
-          {"model", r.row.model},
+          {"model", r.network},
           {"global_batch", r.row.global_batch},
           {"devices", r.row.devices},
           {"plan", r.row.plan},
@@ -68,7 +69,7 @@ nlohmann::ordered_json TableJson(const Table& table) {
   return {{"machine", table.machine.name},
           {"machine_file", MachineFileJson(table.machine)},
           {"title", table.about.title},
-          {"model", table.rows[0].row.model},
+          {"model", table.rows[0].network},
           {"global_batch", table.rows[0].row.global_batch},
           {"fit", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit ? table.fit->kernel_factor : 1}}},
           {"draws", table.draws},
@@ -81,7 +82,7 @@ std::string TitleOf(const Table& table) {
                                                               table.about.passes, table.about.images)
                                             : "milliseconds a step";
   if (!table.is_papers) return absl::StrFormat("%s, on %s; %s", table.about.title, table.machine.Title(), unit);
-  return absl::StrFormat("%s on %s, batch %d; %s", table.rows[0].row.model, table.machine.Title(),
+  return absl::StrFormat("%s on %s, batch %d; %s", table.rows[0].network, table.machine.Title(),
                          table.rows[0].row.global_batch, unit);
 }
 
@@ -105,7 +106,7 @@ void PrintTable(const Table& table) {
   PrintLine(
       absl::StrFormat("%s %10s %11s %18s %8s %-20s %9s", PadRight("", width), "", "", "", "", "      speed-up", "step"));
   PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %10s %9s", PadRight("", width), source, "simulated",
-                            table.draws > 0 ? "90 % of draws" : "", "error", source, "simulated", "measured"));
+                            DrawsTitle(table.draws), "error", source, "simulated", "measured"));
   const char* unit = table.unit();
   const int digits = table.has_days() ? 1 : 2;
   for (const TableRow& r : table.rows) {
@@ -113,7 +114,7 @@ void PrintTable(const Table& table) {
     const std::string published = sec > 0 ? absl::StrFormat("%.*f %s", digits, table.Shown(r, sec), unit) : "";
     const std::optional<double> published_speedup = table.PublishedSpeedup(r);
     const std::string speedup = published_speedup ? absl::StrFormat("%.2f x", *published_speedup) : "";
-    const std::string measured = r.measured_sec ? absl::StrFormat("%.0f ms", *r.measured_sec * 1e3) : "";
+    const std::string measured = r.measured_sec ? absl::StrCat(TimeText(*r.measured_sec * 1e3), " ms") : "";
     PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %8.2f x %9s", PadRight(r.row.label, width), published,
                               absl::StrFormat("%.2f %s", table.Shown(r, r.simulated_sec), unit), IntervalText(table, r),
                               ErrorText(r), speedup, table.SimulatedSpeedup(r), measured));

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -148,6 +150,16 @@ TEST_F(Command, IoBenchSaysWhatIsToBeKnownOfASet) {
 
 TEST_F(Command, IoBenchRefusesWhatItCannotWriteBeforeItReads) {
   ExpectError(absl::StrCat("io-bench --data=", In("none"), " --csv=", In("nowhere"), "/x.csv"), 74, {"nowhere"});
+}
+
+TEST_F(Command, IoBenchPrintsNothingWhereItsFileCannotBeWritten) {
+  const Result r = Wait(Start(absl::StrCat("io-bench --data=digits --threads=1 --json --csv=", In("x.csv")), [] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {100, 100};  // not even the line of titles
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }));
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_EQ(r.out, "");
 }
 
 TEST_F(Command, IoBenchRefusesWhatItCannotRead) {

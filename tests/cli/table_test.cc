@@ -1,9 +1,13 @@
 // The table of rows: the paper's or one's own, fitted or not, with intervals; what is refused, and with which message.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -16,6 +20,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kRows[] = R"({"colonnade_rows": 1, "title": "two machines", "model": "lenet", "batch": 32, "scaling": "weak",
  "rows": [{"name": "one", "devices": 1, "plan": "single", "step_ms": 5},
@@ -92,6 +97,48 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
       << "each draw is refitted";
 }
 
+// Lenet is fastest on one device until kernels are so slow that it pays to share them.
+TEST_F(Table, RowsOfThePlannerAreItsChoiceOnTheFittedProfile) {
+  Write("auto.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "one", "devices": 1, "plan": "single", "step_ms": 10},
+               {"name": "chosen", "devices": 4, "plan": "auto"}, {"name": "data", "devices": 4, "plan": "data"}]})");
+  const std::string rows = absl::StrCat("--draws=0 --rows=", In("auto.json"));
+  const json fitted = Printed(absl::StrCat(rows, " --fit=one --machine=dgx1-v100 --out=", In("fitted.json")))["rows"];
+  EXPECT_LE(fitted[1]["simulated_step_ms"], fitted[2]["simulated_step_ms"]);
+  const json again = Printed(absl::StrCat(rows, " --machine=", In("fitted.json")))["rows"];
+  EXPECT_DOUBLE_EQ(fitted[1]["simulated_step_ms"].get<double>(), again[1]["simulated_step_ms"].get<double>());
+}
+
+TEST_F(Table, AProfileThatNoCommandReadsIsNotWritten) {
+  Write("slow.json", R"({"colonnade_machine": 1, "name": "slow", "devices": ["gpu0"], "collectives": "ring",
+      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": 2e6, "from": "guess"},
+      "memory_bytes_per_sec": {"value": 1e9, "from": "guess"},
+      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})");
+  Write("one.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 2e7}]})");
+  const std::string table =
+      absl::StrCat("table --draws=0 --fit=1 --machine=", In("slow.json"), " --rows=", In("one.json"), " --out=");
+  Write("kept.json", *engine::ReadFile(In("slow.json")));
+  ExpectError(
+      table + In("kept.json"), 2,
+      {"--out: the fit makes a profile that no machine has: flops_per_sec.value: expected", "is a unit wrong in the "});
+  EXPECT_EQ(*engine::ReadFile(In("kept.json")), *engine::ReadFile(In("slow.json")));
+}
+
+// An op that takes no time to measure has the largest rate; a fit that makes it faster yet writes that.
+TEST_F(Table, AFitKeepsRatesWithinWhatAProfileMayState) {
+  Write("fast.json", R"({"colonnade_machine": 1, "name": "fast", "devices": ["gpu0"], "collectives": "ring",
+      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": 1e9, "from": "guess"},
+      "memory_bytes_per_sec": {"value": 9e14, "from": "guess"},
+      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})");
+  Write("one.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 5}]})");
+  const json row = Printed(absl::StrCat("--draws=0 --fit=1 --machine=", In("fast.json"), " --rows=", In("one.json"),
+                                        " --out=", In("fitted.json")))["rows"][0];
+  EXPECT_NEAR(row["simulated_error"].get<double>(), 0, 1e-6);
+  EXPECT_EQ(Run(absl::StrCat("simulate --model=lenet --batch=32 --machine=", In("fitted.json"))).code, 0);
+}
+
 TEST_F(Table, AFitThatNoMachineCouldHaveIsDoubted) {
   constexpr char kDoubt[] = "is a link too slow, or a unit wrong?";
   ASSERT_TRUE(engine::ReplaceFile(In("fast.json"), R"({"colonnade_rows": 1, "title": "t", "model": "resnet18", "batch": 64,
@@ -150,10 +197,10 @@ TEST_F(Table, WhatCannotBeFittedOrComparedIsRefused) {
   ExpectError(absl::StrCat("table --fit=one,two ", Rows()), 2, {"--fit: expected one row on machine dgx1-v100"});
   ExpectError(absl::StrCat("table --model=lenet ", Rows()), 2, {"--model", "--rows"});
   ASSERT_TRUE(engine::ReplaceFile(In("slow.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
-      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 1e9}]})")
+      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 1e8}]})")
                   .ok());
   ExpectError(absl::StrCat("table --machine=dgx1-v100 --fit=1 --rows=", In("slow.json")), 2,
-              {"--fit: row 1 takes 1e+09 ms, more than", "is a unit wrong?"});
+              {"--fit: row 1 takes 1e+08 ms, but ", " even where kernels are 1000 times as slow", "is a unit wrong?"});
   ExpectError(absl::StrCat("table --machine=dgx1-v100 --out=", In("x.json")), 2, {"--out: expected --fit"});
   ASSERT_TRUE(engine::ReplaceFile(In("many.json"), R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 64,
       "rows": [{"name": "1", "devices": 64, "plan": "data", "step_ms": 1}]})")
@@ -259,6 +306,56 @@ TEST_F(Table, AMachineThatTheFileOfRowsNamesIsAFaultOfTheFile) {
       "batch": 64, "rows": [{"name": "1", "devices": 1, "plan": "single"}]})")
                   .ok());
   ExpectError(absl::StrCat("table --rows=", In("r.json")), 65, {"r.json: machine: unknown machine \"nomach\""});
+}
+
+TEST_F(Table, PrintsNothingWhereItsPlotsCannotBeWritten) {
+  const std::string table = absl::StrCat("table --json --draws=0 --plots=", In("p"), " ", Rows());
+  const Result r = Wait(Start(table, [] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {4096, 4096};  // less than a plot, more than what is printed
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }));
+  EXPECT_EQ(r.code, 74) << r.err;
+  EXPECT_EQ(r.out, "");
+  EXPECT_THAT(r.err, HasSubstr("p-speedup.svg"));
+}
+
+TEST_F(Table, ANetworkOfAFileIsCalledByItsName) {
+  Write("n.json", R"({"colonnade_model": 1, "name": "mine", "layers": [
+      {"name": "images", "type": "Input", "sample_shape": [1, 8, 8]}, {"name": "flatten", "type": "Flatten"},
+      {"name": "linear", "type": "FullyConnected", "out_features": 4}, {"name": "loss", "type": "SoftmaxCrossEntropy"}]})");
+  const json j = Printed(absl::StrCat("--draws=0 --machine=dgx1-v100 --model=", In("n.json")));
+  EXPECT_EQ(j["model"], "mine");
+  EXPECT_EQ(j["rows"][0]["model"], "mine");
+  EXPECT_THAT(Run(absl::StrCat("table --draws=0 --machine=dgx1-v100 --model=", In("n.json"))).out,
+              StartsWith("mine on dgx1-v100, batch 256"));
+  const Result missing = Run(absl::StrCat("table --model=", In("none.json")));
+  EXPECT_EQ(missing.code, 66);
+  EXPECT_THAT(missing.err, StartsWith("colonnade: cannot read ")) << "all rows are of it";
+}
+
+// An interval of 90 % is of twenty draws or more; short steps have digits, too.
+TEST_F(Table, FewDrawsAndShortStepsAreShownAsPlanShowsThem) {
+  const std::string report = absl::StrCat(" --report=", In("r.html"), " ", Rows());
+  for (const auto& [draws, title, legend] : std::vector<std::tuple<int, std::string, std::string>>{
+           {1, "of 1 draw ", "with 1 draw (too few for an interval of 90 %)"},
+           {3, "of 3 draws", "with 3 draws (too few for an interval of 90 %)"},
+           {20, "90 % of draws", "with 90 % of 20 draws"}}) {
+    const Result r = Run(absl::StrCat("table --draws=", draws, report));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr(title));
+    const std::string page = *engine::ReadFile(In("r.html"));
+    EXPECT_THAT(page, HasSubstr(legend));
+    EXPECT_THAT(page, HasSubstr(absl::StrCat(">", absl::StripAsciiWhitespace(title), "<")));
+    ASSERT_EQ(
+        Run(absl::StrCat("simulate --model=lenet --machine=dgx1-v100 --draws=", draws, " --report=", In("s.html"))).code, 0);
+    EXPECT_THAT(*engine::ReadFile(In("s.html")), HasSubstr(legend.substr(5)));
+  }
+  Write("short.json", R"({"colonnade_rows": 1, "title": "t", "model": "two_column", "batch": 1,
+      "rows": [{"name": "1", "devices": 1, "plan": "single"}]})");
+  EXPECT_THAT(RunHere(absl::StrCat("table --draws=0 --machine=local --rows=", In("short.json"))).out,
+              ContainsRegex(" x +[0-9]+[.][0-9]+ ms\n"));
+  EXPECT_THAT(Run("simulate --model=lenet --machine=dgx1-v100 --draws=0 --input-rate=0.5").out, HasSubstr(", 0.5 images/s"));
 }
 
 TEST_F(Table, ARowThatDoesNotFitSaysSo) {

@@ -88,6 +88,10 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("rows[1].devices: expected a whole number from 1 to 4096, found 2.5"));
   EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 0,)"),
               HasSubstr("rows[0].step_ms: expected a number from 1e-06 to 1e+12, found 0"));
+  EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 2e8,)"),
+              HasSubstr("rows[0].step_ms: expected a step of at most 100000 s, found 200000000.0"));
+  EXPECT_THAT(ErrorOf(R"("images_per_sec": )", R"("images_per_sec": 0.0001, "was": )"),
+              HasSubstr("rows[1].images_per_sec: expected a step of at most 100000 s, found 0.0001"));
   EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 5, "days": 1,)"),
               HasSubstr("rows[0]: expected one of step_ms, images_per_sec and days, found 2"));
   EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""), HasSubstr("rows[2].days: expected images of the table"));
