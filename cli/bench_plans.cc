@@ -61,6 +61,10 @@ struct TimedPlan {
   std::vector<double> slices_ms;
 
   std::string label() const { return deterministic ? name + ", deterministic" : name; }
+  // Of the slices; one alone has none.
+  std::optional<double> spread() const {
+    return slices_ms.size() < 2 ? std::nullopt : std::optional(engine::SpreadOf(slices_ms));
+  }
   double measured_ms() const { return 1e3 * engine::TrimmedMean(meter->step_seconds()); }
 
   absl::Status RunSlice() {
@@ -69,6 +73,17 @@ struct TimedPlan {
     slices_ms.push_back(1e3 * engine::TrimmedMean(absl::MakeSpan(meter->step_seconds()).subspan(before)));
     return absl::OkStatus();
   }
+};
+
+// A plan that the network or the batch does not have.
+struct LeftOutPlan {
+  std::string plan, why;
+};
+
+struct RaceOfPlans {
+  engine::Machine machine;
+  std::vector<LeftOutPlan> left_out;
+  std::vector<TimedPlan> timed;
 };
 
 absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, const layers::LayerGraph& graph,
@@ -95,11 +110,13 @@ bool IsAskedFor(const PlansFlags& flags, absl::string_view plan) {
   return flags.plans.empty() ? flags.devices > 1 || plan == "single" : absl::c_linear_search(flags.plans, plan);
 }
 
-// The named plans that are asked for, and the planner's. Where all are, those are left out that the network does not have.
+// The named plans that are asked for, and the planner's. Where all are, those that the network or the batch does not have go
+// to `left_out`.
 absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(const PlansFlags& flags,
                                                                              const layers::LayerGraph& graph,
                                                                              const partition::LowerOptions& lower,
-                                                                             const engine::Machine& machine) {
+                                                                             const engine::Machine& machine,
+                                                                             std::vector<LeftOutPlan>& left_out) {
   std::vector<std::pair<std::string, partition::Plan>> plans;
   for (const std::string& name : partition::PlanNames()) {
     if (!IsAskedFor(flags, name)) continue;
@@ -108,8 +125,11 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
         partition::NamedPlan(name, graph, {.devices = devices, .global_batch = flags.batch});
     if (plan.ok()) {
       plans.emplace_back(name, *std::move(plan));
-    } else if (!flags.plans.empty()) {
+    } else if (!flags.plans.empty() || !absl::IsFailedPrecondition(plan.status())) {
       return plan.status();
+    } else {
+      left_out.push_back({name, std::string(plan.status().message())});
+      Say(absl::StrFormat("plan %s is left out: %s", name, left_out.back().why));
     }
   }
   if (!IsAskedFor(flags, partition::kAutoPlan)) return plans;
@@ -119,50 +139,57 @@ absl::StatusOr<std::vector<std::pair<std::string, partition::Plan>>> PlansOf(con
   return plans;
 }
 
-absl::StatusOr<std::vector<TimedPlan>> TimePlans(const PlansFlags& flags) {
-  ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
+absl::StatusOr<RaceOfPlans> TimePlans(const PlansFlags& flags) {
+  RaceOfPlans race;
+  ASSIGN_OR_RETURN(race.machine, OpenMachine(flags.profile, flags.backend));
   ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(flags.model, {}));
-  WarnOfFit(machine, graph);
+  WarnOfFit(race.machine, graph);
   const partition::LowerOptions lower{
       .global_batch = flags.batch, .dtype = DTypeOf(flags.backend), .pixels = tools::PixelsFromBytes(graph)};
-  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, machine));
-  std::vector<TimedPlan> timed_plans;
+  ASSIGN_OR_RETURN(const auto plans, PlansOf(flags, graph, lower, race.machine, race.left_out));
   std::optional<CountProgress> loading(std::in_place, "loading:");
   int64_t loaded = 0;
   for (const auto& [name, plan] : plans) {
     loading->Show(loaded++, static_cast<int64_t>(plans.size()), absl::StrCat(" plans, ", name));
     BackendFlags own = flags.backend;
     own.deterministic = false;
-    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, own, timed_plans));
+    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, race.machine, own, race.timed));
     if (!flags.backend.deterministic) continue;
-    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, machine, flags.backend, timed_plans));
+    RETURN_IF_ERROR(LoadPlan(name, plan, graph, lower, race.machine, flags.backend, race.timed));
   }
   loading.reset();
   CountProgress progress("timing:");
   int64_t done = 0;
-  const int64_t all = flags.slices * static_cast<int64_t>(timed_plans.size());
+  const int64_t all = flags.slices * static_cast<int64_t>(race.timed.size());
   for (int slice = 0; slice < flags.slices; ++slice) {
-    for (TimedPlan& timed : timed_plans) {
+    for (TimedPlan& timed : race.timed) {
       progress.Show(done++, all, absl::StrCat(" slices, ", timed.label()));
       RETURN_IF_ERROR(timed.RunSlice());
     }
   }
-  return timed_plans;
+  return race;
 }
 
-Json TimedPlansJson(const PlansFlags& flags, const std::vector<TimedPlan>& timed_plans) {
-  Json json = {
-      {"model", flags.model},          {"global_batch", flags.batch},
-      {"backend", flags.backend.name}, {"kernels", flags.backend.name == "cuda" ? Json() : Json(flags.backend.kernels)},
-      {"dtype", flags.backend.dtype},  {"machine", flags.profile.machine},
-      {"plans", Json::array()}};
-  for (const TimedPlan& timed : timed_plans) {
+Json RaceJson(const PlansFlags& flags, const RaceOfPlans& race) {
+  Json json = {{"model", flags.model},
+               {"global_batch", flags.batch},
+               {"backend", flags.backend.name},
+               {"kernels", flags.backend.name == "cuda" ? Json() : Json(flags.backend.kernels)},
+               {"dtype", flags.backend.dtype},
+               {"machine", race.machine.name},
+               {"machine_file", MachineFileJson(race.machine)},
+               {"left_out", Json::array()},
+               {"plans", Json::array()}};
+  for (const LeftOutPlan& left_out : race.left_out)
+    json["left_out"].push_back({{"plan", left_out.plan}, {"why", left_out.why}});
+  for (const TimedPlan& timed : race.timed) {
+    const std::optional<double> spread = timed.spread();
     json["plans"].push_back({{"plan", timed.name},
                              {"devices", timed.devices},
                              {"deterministic", timed.deterministic},
                              {"predicted_ms", timed.predicted_ms},
                              {"measured_ms", timed.measured_ms()},
-                             {"spread", engine::SpreadOf(timed.slices_ms)},
+                             {"spread", spread.has_value() ? Json(*spread) : Json()},
                              {"images_per_s", 1e3 * static_cast<double>(flags.batch) / timed.measured_ms()}});
   }
   return json;
@@ -172,10 +199,10 @@ void PrintTimedPlans(const PlansFlags& flags, const std::vector<TimedPlan>& time
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
   for (const TimedPlan& timed : timed_plans) {
-    const std::string spread =
-        timed.slices_ms.size() < 2 ? "-" : absl::StrFormat("%.1f %%", 100 * engine::SpreadOf(timed.slices_ms));
+    const std::optional<double> spread = timed.spread();
     PrintLine(absl::StrFormat("%s %7d %14.2f %14.2f %8s %10.1f", PadRight(timed.label(), 22), timed.devices,
-                              timed.predicted_ms, timed.measured_ms(), spread,
+                              timed.predicted_ms, timed.measured_ms(),
+                              spread.has_value() ? absl::StrFormat("%.1f %%", 100 * *spread) : "-",
                               1e3 * static_cast<double>(flags.batch) / timed.measured_ms()));
   }
 }
@@ -185,14 +212,14 @@ absl::Status RunBenchPlans(const PlansFlags& flags) {
     return absl::FailedPreconditionError("--deterministic: expected --backend=cuda; on the CPU every run is deterministic");
   }
   RETURN_IF_ERROR(CheckBackend(flags.backend));
-  ASSIGN_OR_RETURN(const std::vector<TimedPlan> timed_plans, TimePlans(flags));
-  for (const TimedPlan& timed : timed_plans) {
+  ASSIGN_OR_RETURN(const RaceOfPlans race, TimePlans(flags));
+  for (const TimedPlan& timed : race.timed) {
     for (const std::string& note : timed.meter->Notes()) Warn(absl::StrCat(timed.label(), ": ", note));
   }
   if (flags.json) {
-    PrintJson(TimedPlansJson(flags, timed_plans));
+    PrintJson(RaceJson(flags, race));
   } else {
-    PrintTimedPlans(flags, timed_plans);
+    PrintTimedPlans(flags, race.timed);
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,11 +62,14 @@ struct CaseErrors {
   std::vector<double> errors, measured_ms, predicted_ms;
   double memory_error = 0;
 
-  double Spread() const { return engine::SpreadOf(measured_ms); }
+  // One round alone has none.
+  std::optional<double> Spread() const {
+    return measured_ms.size() < 2 ? std::nullopt : std::optional(engine::SpreadOf(measured_ms));
+  }
 };
 
 // How many pairs of cases have measured steps that differ by more than their spreads, and how many of these are predicted in
-// their order.
+// their order. REQUIRES: they have spreads.
 struct PlanOrder {
   int pairs = 0, right = 0;
 };
@@ -74,7 +78,7 @@ PlanOrder OrderOf(absl::Span<const CaseErrors> of_model) {
   for (const CaseErrors& a : of_model) {
     for (const CaseErrors& b : of_model) {
       const double faster = engine::Median(a.measured_ms), slower = engine::Median(b.measured_ms);
-      if (faster * (1 + std::max(a.Spread(), b.Spread())) >= slower) continue;
+      if (faster * (1 + std::max(*a.Spread(), *b.Spread())) >= slower) continue;
       ++order.pairs;
       order.right += engine::Median(a.predicted_ms) < engine::Median(b.predicted_ms);
     }
@@ -169,7 +173,9 @@ struct Accuracy {
     return absl::MakeSpan(results).subspan(first, kCasesOfModel);
   }
 
-  PlanOrder OrderOfPlans() const {
+  // Nothing where there are no spreads.
+  std::optional<PlanOrder> OrderOfPlans() const {
+    if (!results[0].Spread().has_value()) return std::nullopt;
     PlanOrder order;
     for (size_t c = 0; c < cases.size(); c += kCasesOfModel) {
       const PlanOrder of_model = OrderOf(ResultsAt(c));
@@ -213,36 +219,40 @@ void PrintAccuracy(const Accuracy& accuracy) {
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
     const CaseErrors& of_case = accuracy.results[c];
-    PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %6.1f %% %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
-                              one.batch, engine::Median(of_case.measured_ms), 100 * of_case.Spread(),
+    const std::optional<double> spread = of_case.Spread();
+    PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %8s %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
+                              one.batch, engine::Median(of_case.measured_ms),
+                              spread.has_value() ? absl::StrFormat("%.1f %%", 100 * *spread) : "-",
                               100 * engine::Median(of_case.errors), 100 * of_case.memory_error));
   }
   const std::vector<double> errors = accuracy.AbsoluteErrors();
   PrintLine(absl::StrFormat("median of the cases: %.1f %%, worst %.1f %%", 100 * engine::Median(errors),
                             100 * *std::max_element(errors.begin(), errors.end())));
-  const PlanOrder order = accuracy.OrderOfPlans();
+  const std::optional<PlanOrder> order = accuracy.OrderOfPlans();
+  if (!order.has_value()) return;
   PrintLine(absl::StrFormat("plans that differ by more than their spreads: %d pairs, %d predicted in their order",
-                            order.pairs, order.right));
+                            order->pairs, order->right));
 }
 
 Json AccuracyJson(const Accuracy& accuracy) {
   const std::vector<double> errors = accuracy.AbsoluteErrors();
-  const PlanOrder order = accuracy.OrderOfPlans();
+  const std::optional<PlanOrder> order = accuracy.OrderOfPlans();
   Json json = {{"cases", Json::array()},
                {"median_error", engine::Median(errors)},
                {"worst_error", *std::max_element(errors.begin(), errors.end())},
-               {"pairs", order.pairs},
-               {"pairs_in_order", order.right}};
+               {"pairs", order.has_value() ? Json(order->pairs) : Json()},
+               {"pairs_in_order", order.has_value() ? Json(order->right) : Json()}};
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
     const CaseErrors& of_case = accuracy.results[c];
+    const std::optional<double> spread = of_case.Spread();
     json["cases"].push_back({{"model", one.model},
                              {"plan", one.plan},
                              {"devices", one.devices},
                              {"global_batch", one.batch},
                              {"measured_ms", of_case.measured_ms},
                              {"predicted_ms", of_case.predicted_ms},
-                             {"spread", of_case.Spread()},
+                             {"spread", spread.has_value() ? Json(*spread) : Json()},
                              {"median_error", engine::Median(of_case.errors)},
                              {"memory_error", of_case.memory_error}});
   }

@@ -149,6 +149,17 @@ std::string Reworded(const std::string& said, const std::vector<std::string>& wo
   return message;
 }
 
+// Whether `message` says `word`, and not as a part of another word or flag.
+bool Says(absl::string_view message, absl::string_view word) {
+  const auto goes_on = [&](size_t at) {
+    return at < message.size() && (absl::ascii_isalnum(message[at]) || message[at] == '-');
+  };
+  for (size_t at = message.find(word); at != message.npos; at = message.find(word, at + 1)) {
+    if ((at == 0 || !goes_on(at - 1)) && !goes_on(at + word.size())) return true;
+  }
+  return false;
+}
+
 // Takes the zeros before a number away, which CLI11 takes for a sign of octal digits; returns what is wrong, else "".
 std::string ReadDecimal(std::string& text) {
   const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+');
@@ -220,10 +231,9 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
   }
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));
-    const bool is_flag_like = word.size() > 1 && !is_command(word) && (meant == nullptr || word != meant->get_name());
-    if (!is_flag_like || message.find(word) == std::string::npos ||
-        std::find(known.begin(), known.end(), word) != known.end())
-      continue;
+    const bool is_flag_like = word.size() > 1 && (word[0] == '-' || word.size() < given.size());
+    const bool is_known = meant != nullptr && meant->get_option_no_throw(word) != nullptr;
+    if (!is_flag_like || is_known || !Says(message, word)) continue;
     const std::string nearest = FlagMeant(word, known);
     if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
     const std::string who = meant != nullptr && word[0] == '-' ? WhoHasIt(word, *meant, app) : "";

@@ -215,6 +215,21 @@ TEST_F(Command, BenchPlansRunsThePlansThatAreNamed) {
   ExpectError(absl::StrCat(bench, "hybrid --devices=3"), 2, {"3"});
 }
 
+TEST_F(Command, BenchPlansSaysWhichPlansAreLeftOutAndWhy) {
+  const Result r = RunHere("bench plans --model=lenet --batch=33 --slices=1 --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json found = json::parse(r.out);
+  ASSERT_EQ(found["left_out"].size(), 2u);
+  for (int i : {0, 1}) {
+    const std::string plan = i == 0 ? "data" : "owt", why = found["left_out"][i]["why"];
+    EXPECT_EQ(found["left_out"][i]["plan"], plan);
+    EXPECT_THAT(why, HasSubstr("33"));
+    EXPECT_THAT(r.err, HasSubstr(absl::StrCat("plan ", plan, " is left out: ", why, "\n")));
+  }
+  EXPECT_EQ(found["machine"], "cpu-2core") << "the profile that was read, not the flag";
+  EXPECT_TRUE(found["plans"][0]["spread"].is_null()) << "of one slice";
+}
+
 TEST(BusyWarning, IsOfATenthOfTheTimeOrMore) {
   EXPECT_EQ(BusyWarning(0.09), "");
   EXPECT_THAT(BusyWarning(0.1),
@@ -270,7 +285,12 @@ TEST_F(Command, BenchSimulatorComparesEveryCase) {
   ASSERT_EQ(bf16.code, 0) << bf16.err;
   const json found_bf16 = json::parse(bf16.out);
   EXPECT_EQ(found_bf16["dtype"], "bf16");
-  for (const json& one : found_bf16["cases"]) EXPECT_LT(one["memory_error"], 0.05) << one;
+  for (const json& one : found_bf16["cases"]) {
+    EXPECT_LT(one["memory_error"], 0.05) << one;
+    EXPECT_TRUE(one["spread"].is_null()) << "of one round";
+  }
+  EXPECT_TRUE(found_bf16["pairs"].is_null() && found_bf16["pairs_in_order"].is_null());
+  EXPECT_TRUE(found["pairs"].is_number());
   ExpectError("bench simulator --model=resnet152", 2, {"--model", "resnet152"});
 }
 

@@ -88,6 +88,15 @@ TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {
   ExpectError("checkpoint show a b c", 2, {"expected nothing more, found \"b c\""});
 }
 
+TEST_F(Command, OnlyFlagsThatNoOneTakesHaveAdvice) {
+  const std::string no_bytes = "--min-bytes: expected bytes from 4 to 16G, as in 512, 4K or 64M, found \"1\"; --help lists";
+  ExpectError("bench transfers -b 1", 2, {no_bytes});
+  ExpectError("bench transfers --min-bytes=1", 2, {no_bytes});
+  ExpectError("plan --model lenet --draws trace", 2, {"from 0 to 10000, found \"trace\"; --help lists"});
+  ExpectError("train -w 1 --model=lenet", 2, {"unknown flag -w; train has none, bench transfers has; --help lists"});
+  ExpectError("train --model=lenet batch=32", 2, {"found \"batch=32\"; did you mean \"--batch\"?"});
+}
+
 // As a shell makes of photos/*.jpg. A message is matched character by character, each of which takes a part of the stack.
 TEST_F(Command, WordsAndValuesOfAnyLengthAreRefusedInAShortMessage) {
   std::string files;
