@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "base/utf8.h"
 
 namespace colonnade::base {
 
@@ -78,7 +79,7 @@ class JsonGuard {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(typename Json::string_t& name) {
-    return keys_.back().insert(name).second || Refuse(absl::StrFormat("key \"%s\" twice in one object", name));
+    return keys_.back().insert(name).second || Refuse(absl::StrFormat("key \"%s\" twice in one object", Legible(name)));
   }
   bool parse_error(size_t byte, const std::string&, const typename Json::exception& error) {
     constexpr size_t kLongestReason = 120;
@@ -89,7 +90,7 @@ class JsonGuard {
       return Fail("expected JSON; %s: %s", place_(), what.substr(std::min(what.size(), what.find("] ") + 2)));
     }
     return Fail("expected JSON; %s: %s", LineAndColumn(text_, byte > 0 ? byte - 1 : 0),
-                reason == std::string::npos ? "not JSON" : what.substr(reason + 3, kLongestReason));
+                reason == std::string::npos ? "not JSON" : Legible(what.substr(reason + 3, kLongestReason)));
   }
 
  private:

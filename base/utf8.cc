@@ -1,6 +1,10 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 
 namespace colonnade::base {
 
@@ -41,6 +45,17 @@ bool HasControls(absl::string_view text) {
     if (ControlBytes(text.substr(i)) > 0) return true;
   }
   return false;
+}
+
+std::string Legible(absl::string_view text) {
+  std::string legible;
+  while (!text.empty()) {
+    const size_t control = ControlBytes(text), character = CharacterBytes(text);
+    const absl::string_view next = text.substr(0, std::max({control, character, size_t{1}}));
+    absl::StrAppend(&legible, control > 0 || character == 0 ? absl::CEscape(next) : std::string(next));
+    text.remove_prefix(next.size());
+  }
+  return legible;
 }
 
 }  // namespace colonnade::base

@@ -3,6 +3,7 @@
 #define COLONNADE_BASE_UTF8_H_
 
 #include <cstddef>
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -20,6 +21,9 @@ size_t ControlBytes(absl::string_view text);
 
 // Returns whether there is one anywhere in `text`.
 bool HasControls(absl::string_view text);
+
+// Returns `text` with its control characters, and the bytes that are of no character, escaped as C does.
+std::string Legible(absl::string_view text);
 
 }  // namespace colonnade::base
 

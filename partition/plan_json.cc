@@ -1,6 +1,8 @@
 // Plans as JSON files (the form is in plan.h).
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,9 +35,17 @@ absl::Status WrongInFile(absl::string_view field, absl::string_view expected, ab
 
 std::string Found(const Json& value) { return Shortened(value.dump(-1, ' ', true, Json::error_handler_t::replace)); }
 
-// Reads a whole number that `Int` holds. Whether it is in the range of its field is for CheckPlanFields to say.
+// Reads a whole number that `Int` holds, also where it is written as 64.0 or 1e6. Whether it is in the range of its field is
+// for CheckPlanFields to say.
 template <class Int>
 bool ReadWholeNumber(const Json& value, Int& number) {
+  if (value.is_number_float()) {
+    constexpr double kFirstNotHeld = -static_cast<double>(std::numeric_limits<Int>::min());
+    const auto found = value.get<double>();
+    const bool is_whole = found == std::floor(found) && found >= -kFirstNotHeld && found < kFirstNotHeld;
+    if (is_whole) number = static_cast<Int>(found);
+    return is_whole;
+  }
   if (!value.is_number_integer()) return false;
   const bool is_held =
       value.is_number_unsigned() ? std::in_range<Int>(value.get<uint64_t>()) : std::in_range<Int>(value.get<int64_t>());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "engine/io/file.h"
 #include "tools/branch_lanes.h"
 #include "tools/drawing_rows.h"
@@ -391,8 +392,10 @@ absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const pa
     output = std::max(output, row.cells[0].output.size());
     weights = std::max(weights, row.cells[0].weights.size());
   }
-  std::string text = absl::StrFormat("%s under %s, batch %d, %d devices; what device %d holds, and what moves\n", graph.name,
-                                     plan.name, program.global_batch, plan.mesh.device_count(), plan.device_at(0));
+  const int devices = plan.mesh.device_count();
+  std::string text =
+      absl::StrFormat("%s under %s, batch %d, %d device%s; what device %d holds, and what moves\n", graph.name,
+                      base::Legible(plan.name), program.global_batch, devices, devices == 1 ? "" : "s", plan.device_at(0));
   const auto append_moves = [&](const std::vector<Move>& moves) {
     for (const Move& move : moves) {
       absl::StrAppend(&text, "  ", program::Name(move.pass), " ", move.kind, " ", BytesOfADevice(move), GroupsInWords(move));

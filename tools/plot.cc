@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tools/svg.h"
 
@@ -120,12 +121,21 @@ class Canvas {
   }
   void Category(double x, const std::string& name) {
     constexpr double kSize = 11;
-    double y = kFloor + 17;
+    constexpr size_t kMostLines = 4;  // above the axis's title
+    const double width = X(1) - X(0);
+    std::vector<std::string> lines;
     for (absl::string_view part : absl::StrSplit(name, '\n')) {
-      for (const std::string& line : InLines(part, kSize, X(1) - X(0))) {
-        svg_.Text(X(x), y, line, {.size = kSize, .anchor = Anchor::kMiddle});
-        y += 14;
-      }
+      const std::vector<std::string> of_part = InLines(part, kSize, width);
+      lines.insert(lines.end(), of_part.begin(), of_part.end());
+    }
+    if (lines.size() > kMostLines) {
+      lines[kMostLines - 1] = Clipped(absl::StrJoin(lines.begin() + kMostLines - 1, lines.end(), " "), kSize, width);
+      lines.resize(kMostLines);
+    }
+    double y = kFloor + 17;
+    for (const std::string& line : lines) {
+      svg_.Text(X(x), y, line, {.size = kSize, .anchor = Anchor::kMiddle});
+      y += 14;
     }
   }
   void Legend(size_t series, const std::string& name, bool is_line) {

@@ -51,7 +51,7 @@ absl::StatusOr<engine::Simulation> SimulationFor(const PredictionFlags& flags, c
   ASSIGN_OR_RETURN(tools::Predicted whole, tools::Predict(p.machine, p.session.graph, p.session.plan, p.lower,
                                                           cpu::KernelsFromName(flags.backend.kernels)));
   simulation.last_steps = std::move(whole.simulation.last_steps);
-  for (size_t d = 0; d < simulation.devices.size(); ++d) {
+  for (size_t d = 0; d < simulation.devices.size() && p.machine.cores.value > 0; ++d) {
     simulation.devices[d].peak_memory_bytes = whole.simulation.devices[d].peak_memory_bytes;
   }
   return simulation;

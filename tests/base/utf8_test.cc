@@ -56,5 +56,12 @@ TEST(HasControls, FindsThemBehindOtherCharacters) {
   EXPECT_FALSE(HasControls("a é 卷"));
 }
 
+TEST(Legible, EscapesControlsAndWhatIsNoCharacter) {
+  EXPECT_EQ(Legible("a\x1b[31mb\n\xc2\x9b"), R"(a\033[31mb\n\302\233)");
+  EXPECT_EQ(Legible("\xc3"), R"(\303)") << "half of one, as of a text that was cut";
+  EXPECT_EQ(Legible("é\xff\xfe卷"), R"(é\377\376卷)");
+  for (const char* text : {"größer ≤ 1 × 2", "\xc2\xa0", "C:\\new", ""}) EXPECT_EQ(Legible(text), text);
+}
+
 }  // namespace
 }  // namespace colonnade::base

@@ -114,7 +114,7 @@ TEST_F(NamedFiles, OfCalibrateAndBenchStepAreNotWrittenOverWhatTheyRead) {
 // One beginning of each kind.
 const std::map<FileKind, std::string> kBeginnings = {
     {FileKind::kDrawing, "<svg xmlns='…'></svg>"},
-    {FileKind::kTextDrawing, "lenet under single, batch 64, 1 devices\n"},
+    {FileKind::kTextDrawing, "lenet under single, batch 64, 1 device; what device 0 holds\n"},
     {FileKind::kPage, "<!DOCTYPE html>\n<html>"},
     {FileKind::kTimeline, "{\"traceEvents\":[]}"},
     {FileKind::kWeights, std::string("\x12\0\0\0\0\0\0\0{\"__metadata__\":{}}", 26)},

@@ -350,6 +350,14 @@ TEST_F(Command, SimulateWritesATimeline) {
   EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
 }
 
+// A timeline shows all devices, some of which hold less than those that stand for them.
+TEST_F(Command, WhatIsPredictedIsTheSameBesideATimeline) {
+  const std::string line = "simulate --plan=owt --devices=2 --draws=0 --json --model=alexnet --machine=titan-2013";
+  const Result r = Run(line), beside = Run(absl::StrCat(line, " --trace=", In("t.json"), " --report=", In("r.html")));
+  ASSERT_EQ(beside.code, 0) << beside.err;
+  EXPECT_EQ(json::parse(r.out)["predicted"], json::parse(beside.out)["predicted"]);
+}
+
 TEST_F(Command, TablePrintsThePapersRowsAndWritesPlots) {
   const Result r = Run(absl::StrCat("table --json --curve-steps=20 --plots=", In("paper")));
   ASSERT_EQ(r.code, 0) << r.err;

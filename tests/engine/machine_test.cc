@@ -495,6 +495,18 @@ TEST(MachineFromJson, WhatIsFasterThanAnyDeviceIsWarnedOf) {
   EXPECT_THAT(machine->warnings[1], HasSubstr("unit wrong by 1000?"));
 }
 
+// A wrong unit is that of all its points.
+TEST(MachineFromJson, AnOpIsWarnedOfOnce) {
+  const std::string point = R"({"n": 64, "c": 3, "rate": 5e11})";
+  const std::string points =
+      absl::StrReplaceAll(point, {{"5e11", "3e17"}}) + ", " + absl::StrReplaceAll(point, {{"64", "128"}, {"5e11", "4e17"}});
+  const std::string wrong = absl::StrReplaceAll(Good(), {{point, points}});
+  const absl::StatusOr<Machine> machine = MachineFromJson(wrong);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  ASSERT_EQ(machine->warnings.size(), 1u);
+  EXPECT_THAT(machine->warnings[0], HasSubstr("ops: conv_forward is 4e+17 flop/s, faster than any known device"));
+}
+
 TEST(MachineFromJson, WhatIsSlowerThanAnyDeviceIsWarnedOf) {
   const absl::StatusOr<Machine> machine = MachineFromJson(absl::StrReplaceAll(Good(), {{"6e9", "6e5"}, {"2e11", "2e6"}}));
   ASSERT_TRUE(machine.ok()) << machine.status();

@@ -41,12 +41,26 @@ TEST(PlanJson, RoundTripsEveryField) {
   EXPECT_TRUE(ValidatePlan(*parsed, graph, 64).ok());
 }
 
+// As scripts write them that know but one kind of number.
+TEST(PlanJson, WholeNumbersMayBeWrittenWithAPointOrAnExponent) {
+  const absl::StatusOr<Plan> plan = PlanFromJson(
+      R"({"colonnade_plan": 1.0, "mesh": [{"name": "m", "size": 2.0}], "layers": {}, "bucket_bytes": 1e6, "piece_bytes": 65536.0,
+          "transfer_parts": 4.0, "device_order": [1.0, 0.0]})");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->mesh.axes[0].size, 2);
+  EXPECT_EQ(plan->bucket_bytes, 1'000'000);
+  EXPECT_EQ(plan->piece_bytes, 65536);
+  EXPECT_EQ(plan->transfer_parts, 4);
+  EXPECT_EQ(plan->device_order, (std::vector<int>{1, 0}));
+}
+
 struct BadPlan {
   const char* json;
   const char* message;
 };
 void PrintTo(const BadPlan& bad, std::ostream* out) { *out << bad.message; }
 class BadPlanFile : public ::testing::TestWithParam<BadPlan> {};
+
 TEST_P(BadPlanFile, IsRefusedNamingTheField) {
   const absl::Status status = PlanFromJson(GetParam().json).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << GetParam().json;
@@ -98,6 +112,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "field bucket_bytes: expected a whole number from 1 to 2^40, found 18446744073709551615"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 1.5})",
                 "field bucket_bytes: expected a whole number from 1 to 2^40, found 1.5"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "bucket_bytes": 1e300})",
+                "field bucket_bytes: expected a whole number from 1 to 2^40, found 1e+300"},
+        BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "transfer_parts": 2147483648.0})",
+                "field transfer_parts: expected a whole number from 1 to 64, found 2147483648.0"},
+        BadPlan{"{\"colonnade_plan\": 1, \xc3(}", "last read: '1, \\303'"},
+        BadPlan{R"({"colonnade_plan": 1, "a\nb": 1, "a\nb": 2})", R"(found key "a\nb" twice)"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 18446744073709551615}], "layers": {}})",
                 "field mesh: expected a list of"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": []}})",

@@ -26,6 +26,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 struct Drawn {
   explicit Drawn(const std::string& model = "two_column", const std::string& plan_name = "hybrid", int devices = 4,
@@ -56,6 +57,14 @@ TEST(Drawing, TheFirstAndTheLastRowAreWhatADeviceHolds) {
   EXPECT_THAT(text, ContainsRegex("\nloss +[^\n]*\\[32\\]"));
   EXPECT_THAT(text, HasSubstr("\ngradients of bucket0:  backward all-reduce"));
   EXPECT_THAT(drawn.Svg(), Not(HasSubstr(">[64")));
+}
+
+// Whatever its plan is called, the first line is what a drawing that may be replaced begins with.
+TEST(Drawing, ANameOfAPlanIsPartOfTheFirstLine) {
+  Drawn drawn("lenet", "single", 1);
+  drawn.plan.name = "a\n\x1b[31m";
+  EXPECT_THAT(*PlanAsText(drawn.graph, drawn.plan, drawn.program),
+              StartsWith("lenet under a\\n\\033[31m, batch 64, 1 device; what device 0 holds, and what moves\n"));
 }
 
 TEST(Drawing, ColumnsOfTextStandBelowEachOther) {

@@ -159,6 +159,14 @@ TEST(BarChart, NamesThatAreTooLongForTheirPlaceAreBrokenBetweenWords) {
   EXPECT_THAT(BarChart({}, {"one weird trick"}, {{"s", {1}, {}}}), HasSubstr(">one weird trick<"));
 }
 
+TEST(BarChart, NamesOfManyLinesEndAboveTheTitleOfTheAxis) {
+  const std::string svg =
+      BarChart({}, {"1", "2", "3", "4", "5", "one\ntwo\nthree four five six\nseven\neight", "a\nb\nc\nd"},
+               {{"s", {1, 1, 1, 1, 1, 1, 1}, {}}});
+  for (const char* line : {">two<", ">three four<", ">five six sev…<", ">d<"}) EXPECT_THAT(svg, HasSubstr(line));
+  EXPECT_THAT(svg, Not(HasSubstr(">eight<")));
+}
+
 // What is 2 of an axis to 2 lies above what is 1.5.
 TEST(BarChart, TheIdealIsInsideTheAxes) {
   const std::string svg = BarChart({}, {"4"}, {{"s", {1.5}, {}}}, {4});
