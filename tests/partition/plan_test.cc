@@ -44,8 +44,8 @@ TEST(PlanJson, RoundTripsEveryField) {
 // As scripts write them that know but one kind of number.
 TEST(PlanJson, WholeNumbersMayBeWrittenWithAPointOrAnExponent) {
   const absl::StatusOr<Plan> plan = PlanFromJson(
-      R"({"colonnade_plan": 1.0, "mesh": [{"name": "m", "size": 2.0}], "layers": {}, "bucket_bytes": 1e6, "piece_bytes": 65536.0,
-          "transfer_parts": 4.0, "device_order": [1.0, 0.0]})");
+      R"({"colonnade_plan": 1.0, "mesh": [{"name": "m", "size": 2.0}], "layers": {}, "bucket_bytes": 1e6,
+          "piece_bytes": 65536.0, "transfer_parts": 4.0, "device_order": [1.0, 0.0]})");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->mesh.axes[0].size, 2);
   EXPECT_EQ(plan->bucket_bytes, 1'000'000);
