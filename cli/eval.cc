@@ -123,7 +123,10 @@ SubCommand AddEval(CLI::App& app, const std::atomic<bool>& stop, Outcome& outcom
   eval->footer(
       "Examples:\n  colonnade eval --data=fashion-mnist --init=lenet.safetensors\n"
       "  colonnade eval --model=two_column --data=digits --init=w.safetensors --plan=model --devices=2 --json");
-  const auto run = [=, &stop, &outcome] { return RunEval(*flags, stop, outcome); };
+  const auto run = [=, &stop, &outcome] {
+    flags->data.pad_is_given = eval->count("--pad") > 0;
+    return RunEval(*flags, stop, outcome);
+  };
   return {.app = eval, .run = run, .keeps_results = true, .ignores_sigpipe = true};
 }
 

@@ -11,6 +11,7 @@
 #include "base/steady_now.h"
 #include "cli/output/progress.h"
 #include "data/formats.h"
+#include "data/no_split.h"
 
 namespace colonnade::cli {
 namespace {
@@ -65,8 +66,10 @@ class Reader {
 absl::StatusOr<Samples> OpenInput(const InputFlags& flags) {
   const int64_t channels = flags.channels > 0 ? flags.channels : 3;
   const int64_t size = flags.size > 0 ? flags.size : kDefaultInputSize;
-  ASSIGN_OR_RETURN(Samples set,
-                   data::OpenSamples(flags.data.source, data::SplitOf::kTrain, {.synthetic_shape = {channels, size, size}}));
+  const data::DatasetOptions options{.synthetic_shape = {channels, size, size}};
+  absl::StatusOr<Samples> opened = data::OpenSamples(flags.data.source, data::SplitOf::kTrain, options);
+  if (data::IsNoSplit(opened.status())) opened = data::OpenSamples(flags.data.source, data::SplitOf::kTest, options);
+  ASSIGN_OR_RETURN(Samples set, std::move(opened));
   SayNotesOf(*set);
   return set;
 }

@@ -247,7 +247,10 @@ SubCommand AddPredict(CLI::App& app, const std::atomic<bool>& stop, Outcome& out
       "Examples:\n  colonnade predict --init=w.safetensors cat.jpg dog.png\n"
       "  colonnade predict --model=resnet50 --init=resnet50.safetensors --mean=0.485,0.456,0.406 --std=0.229,0.224,0.225 "
       "--top=1 --json folder");
-  const auto run = [=, &stop, &outcome] { return RunPredict(*flags, stop, outcome); };
+  const auto run = [=, &stop, &outcome] {
+    flags->data.pad_is_given = predict->count("--pad") > 0;
+    return RunPredict(*flags, stop, outcome);
+  };
   return {.app = predict, .run = run, .keeps_results = true};
 }
 

@@ -167,7 +167,10 @@ std::vector<tools::MeasuredStep> StepsOf(const std::vector<std::string>& names, 
 absl::Status PlanOnFitted(Networks& networks, Table& table) {
   for (TableRow& row : table.rows) {
     if (row.row.plan != partition::kAutoPlan || row.is_fitted) continue;
-    ASSIGN_OR_RETURN(TableRow planned, Lowered(row.row, table.machine, networks));
+    absl::StatusOr<TableRow> lowered = Lowered(row.row, table.machine, networks);
+    if (!lowered.ok())
+      return base::WithContext(lowered.status(), absl::StrCat("row ", row.row.name, " on the fitted profile"));
+    TableRow planned = *std::move(lowered);
     row.plan = std::move(planned.plan);
     row.program = std::move(planned.program);
   }
@@ -361,12 +364,9 @@ absl::Status RunTable(const TableFlags& flags) {
   ASSIGN_OR_RETURN(Table table, MakeTable(flags));
   RETURN_IF_ERROR(WriteProfile(flags, table));
   RETURN_IF_ERROR(WriteTableReport(flags, table));
+  if (!flags.json) PrintTable(table);  // the second plot trains for minutes
   RETURN_IF_ERROR(WritePlots(flags, table));
-  if (flags.json) {
-    PrintJson(TableJson(table));
-  } else {
-    PrintTable(table);
-  }
+  if (flags.json) PrintJson(TableJson(table));
   return absl::OkStatus();
 }
 

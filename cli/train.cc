@@ -289,7 +289,7 @@ class Training {
     const auto fields_from = [this](const engine::RunPosition& start) { return SetCourseFrom(start); };
     ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(flags_, run_.session, streams_.metadata, fields_from));
     if (!flags_.checkpoint.resume.has_value()) RETURN_IF_ERROR(CheckWarmUp(course_.learning_rate));
-    RETURN_IF_ERROR(Prepare(flags_, run_));
+    RETURN_IF_ERROR(Prepare(flags_, streams_.test != nullptr, run_));
     return checkpointing_->MakeRoom(run_.train_program);
   }
 

@@ -16,6 +16,7 @@
 #include "cli/session/devices.h"
 #include "cli/session/learning_rate.h"
 #include "cli/session/session.h"
+#include "data/no_split.h"
 #include "tools/verify_plan.h"
 
 namespace colonnade::cli {
@@ -59,7 +60,9 @@ absl::Status CheckMemoryOfVerify(const SessionFlags& flags, const Session& sessi
   ASSIGN_OR_RETURN(program::Program program,
                    partition::Lower(session.graph, session.plan, LowerOptionsOf(flags, session, program::Mode::kTrain)));
   return CheckMemory(flags, session, {&program}, /*backends=*/2,
-                     {tools::HostBytesOfVerify(program), "copies of the state in double, which are compared"});
+                     {.bytes = tools::HostBytesOfVerify(program),
+                      .purpose = "copies of the state in double, which are compared",
+                      .samples_ahead = flags.data.prefetch * flags.plan.batch});
 }
 
 nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& session, const tools::VerifyReport& report) {
@@ -81,7 +84,9 @@ nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& sess
 absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
   KeepFreedPages();
   CountProgress progress("verifying:");
-  ASSIGN_OR_RETURN(const Samples samples, OpenSamples(flags, data::SplitOf::kTrain));
+  absl::StatusOr<Samples> opened = OpenSamples(flags, data::SplitOf::kTrain);
+  if (data::IsNoSplit(opened.status())) opened = OpenSamples(flags, data::SplitOf::kTest);
+  ASSIGN_OR_RETURN(const Samples samples, std::move(opened));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
   if (session.plan.mesh.device_count() == 1) {
     if (flags.plan.devices <= 1) {

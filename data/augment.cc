@@ -207,7 +207,7 @@ absl::Status AugmentOptions::Check() const {
   RETURN_IF_ERROR(Expect(1 <= height && height <= kMostExtent, "height", extents, height));
   RETURN_IF_ERROR(Expect(1 <= width && width <= kMostExtent, "width", extents, width));
   RETURN_IF_ERROR(Expect(channels == 1 || channels == 3, "channels", "1 or 3", channels));
-  RETURN_IF_ERROR(Expect(frame >= 0 && 2 * frame < std::min(height, width), "frame",
+  RETURN_IF_ERROR(Expect(frame >= 0 && frame <= (std::min(height, width) - 1) / 2, "frame",
                          absl::StrFormat("0 to less than half of %d x %d pixels", height, width), frame));
   RETURN_IF_ERROR(CheckPlaces(*this));
   RETURN_IF_ERROR(CheckJitter(*this));

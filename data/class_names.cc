@@ -1,17 +1,20 @@
 #include "data/class_names.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace colonnade::data {
 namespace {
 
 constexpr size_t kMostNamesTold = 5;
+constexpr absl::string_view kClassPrefix = "class ";
 
 }  // namespace
 
@@ -31,10 +34,16 @@ absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> kn
   if (asked == 0 && !labels.empty()) count = std::max<int64_t>(count, *std::max_element(labels.begin(), labels.end()) + 1);
   const absl::flat_hash_set<std::string> taken(known.begin(), known.end());
   for (int64_t label = static_cast<int64_t>(known.size()); label < count; ++label) {
-    const std::string number = absl::StrCat(label);
-    known.push_back(taken.contains(number) ? absl::StrCat("class ", number) : number);
+    std::string name = absl::StrCat(label);
+    if (taken.contains(name)) name = absl::StrCat(kClassPrefix, name);
+    known.push_back(std::move(name));
   }
   return known;
+}
+
+bool IsNoName(size_t label, absl::string_view name) {
+  absl::ConsumePrefix(&name, kClassPrefix);
+  return name == absl::StrCat(label);
 }
 
 bool HaveAll(const std::vector<std::string>& names, const std::vector<std::string>& wanted) {

@@ -24,6 +24,9 @@ absl::Status CheckLabel(int64_t label, int64_t classes);
 absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> known, const std::vector<int32_t>& labels,
                                                      int64_t asked);
 
+// Whether that is what NameClasses calls a class without a name.
+bool IsNoName(size_t label, absl::string_view name);
+
 // Returns whether each of `wanted` is one of `names`.
 bool HaveAll(const std::vector<std::string>& names, const std::vector<std::string>& wanted);
 

@@ -38,9 +38,11 @@ constexpr Format kFormats[] = {
      OpenCifar},
     {"RecordIO", "a .rec file, or a folder with train.rec or …_train.rec", IsRecordFile, OpenImageRecords},
     {"tar",
-     "a .tar with class folders or with KEY.jpg and KEY.cls, or a folder with train-*.tar and val-*.tar or test-*.tar",
+     "a .tar with class folders or with KEY.jpg and KEY.cls, or a folder with train-*.tar and val-*.tar (or valid, "
+     "validation, test)",
      IsWebDataset, OpenWebDataset},
-    {"image folder", "a folder with train/CLASS/IMAGE and val/CLASS/IMAGE or test/CLASS/IMAGE, or with CLASS/IMAGE alone",
+    {"image folder",
+     "a folder with train/CLASS/IMAGE and val/CLASS/IMAGE (or valid, validation, test), or with CLASS/IMAGE alone",
      IsImageFolder, OpenImageFolder},
 };
 

@@ -42,14 +42,15 @@ struct FolderEntries {
   std::vector<std::string> folders, files;  // sorted
 };
 
-absl::StatusOr<FolderEntries> EntriesOf(const std::string& folder) {
+absl::StatusOr<FolderEntries> EntriesOf(const std::string& folder, LinksToNothing to_nothing) {
   FolderEntries entries;
   std::error_code error, none;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
     if (IsHidden(name)) continue;
-    if (LeadsNowhere(*it) && !HasImageEnding(name)) return LinkToNothing(it->path());
-    // The link of an image that leads nowhere counts as a file: reading it says so.
+    if (to_nothing == LinksToNothing::kAreErrors && LeadsNowhere(*it) && !HasImageEnding(name))
+      return LinkToNothing(it->path());
+    // Else a link that leads nowhere counts as a file: reading it says so.
     (it->is_directory(none) ? entries.folders : entries.files).push_back(std::move(name));
   }
   if (error) return CannotList(folder, error);
@@ -72,13 +73,14 @@ class FolderWalk {
  public:
   using Again = absl::FunctionRef<absl::Status(const std::string& folder)>;
 
-  FolderWalk(const std::string& root, Again again) : root_(root), again_(again) {}
+  FolderWalk(const std::string& root, LinksToNothing to_nothing, Again again)
+      : root_(root), to_nothing_(to_nothing), again_(again) {}
 
   absl::Status Visit(const std::string& path) {
     const std::string folder = path.empty() ? root_ : absl::StrCat(root_, "/", path);
     ASSIGN_OR_RETURN(FolderState state, StateOf(folder));
     if (!seen_.insert({state.device, state.inode}).second) return again_(folder);
-    ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(folder));
+    ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(folder, to_nothing_));
     found_.push_back({path, state, std::move(entries.files)});
     for (const std::string& name : entries.folders) RETURN_IF_ERROR(Visit(Joined(path, name)));
     return absl::OkStatus();
@@ -87,6 +89,7 @@ class FolderWalk {
 
  private:
   const std::string& root_;
+  const LinksToNothing to_nothing_;
   const Again again_;
   std::set<std::pair<uint64_t, uint64_t>> seen_;
   std::vector<WalkedFolder> found_;
@@ -109,7 +112,8 @@ absl::Status ListClass(const std::string& root, int32_t label, ImageListing& lis
   const std::string& name = listing.classes[label];
   const size_t files = listing.files.size();
   const int64_t left_out = listing.left_out;
-  ASSIGN_OR_RETURN(std::vector<WalkedFolder> folders, WalkFolders(root, name, [&](const std::string& folder) {
+  ASSIGN_OR_RETURN(std::vector<WalkedFolder> folders,
+                   WalkFolders(root, name, LinksToNothing::kAreErrors, [&](const std::string& folder) {
                      return absl::InvalidArgumentError(absl::StrFormat(
                          "%s: expected a folder that class \"%s\" does not hold yet, found one that it does: links lead in "
                          "a circle, or twice to one folder",
@@ -128,8 +132,9 @@ absl::Status ListClass(const std::string& root, int32_t label, ImageListing& lis
 }  // namespace
 
 absl::StatusOr<std::vector<WalkedFolder>> WalkFolders(const std::string& root, const std::string& first,
+                                                      LinksToNothing to_nothing,
                                                       absl::FunctionRef<absl::Status(const std::string& folder)> again) {
-  FolderWalk walk(root, again);
+  FolderWalk walk(root, to_nothing, again);
   RETURN_IF_ERROR(walk.Visit(first));
   return std::move(walk).found();
 }
@@ -156,7 +161,7 @@ void ImageListing::Add(int32_t folder, absl::string_view name) {
 }
 
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root) {
-  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root));
+  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root, LinksToNothing::kAreErrors));
   return ClassesOf(root, std::move(entries.folders));
 }
 
@@ -164,7 +169,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root) {
   ImageListing listing;
   ASSIGN_OR_RETURN(FolderState state, StateOf(root));
   listing.folders.push_back({"", state, -1});
-  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root));
+  ASSIGN_OR_RETURN(FolderEntries entries, EntriesOf(root, LinksToNothing::kAreErrors));
   ASSIGN_OR_RETURN(listing.classes, ClassesOf(root, std::move(entries.folders)));
   for (const std::string& name : entries.files) {
     if (HasImageEnding(name) && listing.left_out++ == 0) listing.left_out_path = name;

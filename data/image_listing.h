@@ -27,9 +27,12 @@ struct WalkedFolder {
   FolderState state = {};          // as it was before it was listed
   std::vector<std::string> files;  // by name; what is hidden is left out
 };
+// What links are that lead nowhere: files, or errors, NotFound, but where they are called as images are.
+enum class LinksToNothing { kAreFiles, kAreErrors };
 // Returns folder `first` of `root` ("": the root itself) and all below it, also behind links, each before those in it.
 // Returns the error that `again` makes of a folder to which links lead again; NotFound or DataLoss where one cannot be read.
 absl::StatusOr<std::vector<WalkedFolder>> WalkFolders(const std::string& root, const std::string& first,
+                                                      LinksToNothing to_nothing,
                                                       absl::FunctionRef<absl::Status(const std::string& folder)> again);
 
 struct ImageListing {
@@ -53,8 +56,7 @@ struct ImageListing {
   void Add(int32_t folder, absl::string_view name);
 };
 
-// What is hidden is listed nowhere. A link that leads nowhere is an error, NotFound, but where it is called as an image is:
-// then reading it is.
+// What is hidden is listed nowhere. Links to nothing are errors.
 
 // Returns the folders in `root`, sorted by name: the classes. Links to folders count.
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& root);

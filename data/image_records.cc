@@ -343,7 +343,7 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
     absl::StatusOr<ImageRecord> record = reader.HeaderOf(place);
     if (!record.ok() && skip_damaged && absl::IsInvalidArgument(record.status())) {
       if (refused++ == 0) {
-        out.first_damage = absl::StrFormat("the record at offset %d: %s", place.offset, record.status().message());
+        out.damage = absl::StrFormat("the record at offset %d: %s", place.offset, record.status().message());
       }
       continue;
     }
@@ -356,7 +356,7 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
   }
   out.damaged = found.damaged + refused;
   if (out.damaged > 0) {
-    if (refused == 0) out.first_damage = found.damage;
+    if (refused == 0) out.damage = found.damage;
     out.notes.push_back(absl::StrFormat("damaged: %s, and %d records have no header of an image; %d records are left",
                                         found.damage, refused, out.labels.size()));
   }
@@ -376,8 +376,8 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageRecords(const std::string& p
   const auto all = static_cast<int64_t>(records->labels.size()) + records->damaged;
   if (IsTooManyBad(records->damaged, all)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: expected at most 1 in 100 of %d records that cannot be used, found %d; the first: %s",
-                        file_path, all, records->damaged, records->first_damage));
+        absl::StrFormat("%s: expected at most 1 in 100 of %d records that cannot be used, found about %d, such as: %s",
+                        file_path, all, records->damaged, records->damage));
   }
   if (records->labels.empty()) return absl::InvalidArgumentError(absl::StrCat(file_path, ": expected records, found none"));
   for (std::string& note : records->notes) note = absl::StrCat(file_path, ": ", note);

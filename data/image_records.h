@@ -44,8 +44,8 @@ struct IndexedRecords {
   std::vector<RecordPlace> places;
   std::vector<int32_t> labels;
   std::vector<std::string> notes;
-  int64_t damaged = 0;       // about how many records are left out
-  std::string first_damage;  // why the first of them is
+  int64_t damaged = 0;  // about how many records are left out
+  std::string damage;   // what is wrong with one of them
 };
 // Returns what samples a file has: all records, or those at `offsets`. Errors name the record and its offset; with
 // `skip_damaged` such records are left out and counted in a note.

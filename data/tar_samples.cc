@@ -208,6 +208,26 @@ void NoteMissing(const std::vector<bool>& has_images, TarSamples& samples) {
   AddNote(NoteOfMissing(std::move(missing), has_images.size()), samples);
 }
 
+// Adds the images in a folder, of the classes that `samples` has, and notes the classes of which there is none.
+absl::Status AddSamples(const std::vector<PlacedMember>& images, const std::string& folder, size_t depth,
+                        TarSamples& samples) {
+  absl::flat_hash_map<absl::string_view, int32_t> labels;
+  for (const std::string& name : samples.class_names) labels.emplace(name, static_cast<int32_t>(labels.size()));
+  std::vector<bool> has_images(samples.class_names.size());
+  for (const PlacedMember& image : images) {
+    if (!image.LiesIn(folder)) continue;
+    const auto label = labels.find(image.FolderAt(depth));
+    if (label == labels.end()) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: expected a class of the training images, found \"%s\"",
+                                                        image.member->name, image.FolderAt(depth)));
+    }
+    has_images[label->second] = true;
+    samples.samples.push_back({image.member->name, image.member->offset, image.member->size, label->second});
+  }
+  NoteMissing(has_images, samples);
+  return absl::OkStatus();
+}
+
 // Notes the members of class folders that are no images. `images` are not empty, and have the same tops taken off.
 void NoteLeftOut(const TarIndex& index, const std::vector<PlacedMember>& images, const std::string& folder, size_t depth,
                  TarSamples& samples) {
@@ -269,20 +289,7 @@ absl::StatusOr<TarSamples> SamplesByFolder(const TarIndex& index, SplitOf split,
   } else if (!has_training) {
     out.notes.push_back("its own folders are the classes: there is no train/ in it");
   }
-  absl::flat_hash_map<absl::string_view, int32_t> labels;
-  for (const std::string& name : out.class_names) labels.emplace(name, static_cast<int32_t>(labels.size()));
-  std::vector<bool> has_images(out.class_names.size());
-  for (const PlacedMember& image : images) {
-    if (!image.LiesIn(folder)) continue;
-    const auto label = labels.find(image.FolderAt(depth));
-    if (label == labels.end()) {
-      return absl::InvalidArgumentError(absl::StrFormat("%s: expected a class of the training images, found \"%s\"",
-                                                        image.member->name, image.FolderAt(depth)));
-    }
-    has_images[label->second] = true;
-    out.samples.push_back({image.member->name, image.member->offset, image.member->size, label->second});
-  }
-  NoteMissing(has_images, out);
+  RETURN_IF_ERROR(AddSamples(images, folder, depth, out));
   NoteLeftOut(index, images, folder, depth, out);
   return out;
 }

@@ -40,7 +40,8 @@ class ImagesWithoutLabels final : public SampleSet {
 };
 
 absl::StatusOr<std::vector<std::string>> ImagesBelow(const std::string& root) {
-  ASSIGN_OR_RETURN(const std::vector<WalkedFolder> folders, WalkFolders(root, "", [](const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<WalkedFolder> folders,
+                   WalkFolders(root, "", LinksToNothing::kAreFiles, [](const std::string& folder) {
                      return absl::InvalidArgumentError(absl::StrCat(
                          folder,
                          ": expected each folder once, found one that was listed: links lead to it again, and its "

@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::string& folder, S
   const absl::string_view name = split == SplitOf::kTrain ? kTrainName : TestNameAmong(is_there);
   if (!name.empty() && is_there(name)) return ShardsIn(folder, name);
   return NoSplit(absl::StrFormat("%s: expected %s, found none", folder,
-                                 split == SplitOf::kTrain ? "train-*.tar" : "val-*.tar or test-*.tar"));
+                                 split == SplitOf::kTrain ? "train-*.tar" : "val-*.tar (or valid, validation, test)"));
 }
 
 }  // namespace

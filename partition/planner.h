@@ -14,8 +14,8 @@
 // left out, so the result is no worse than any of them.
 //
 // With more than five micro-batches, steps of two and of three are judged; their difference is the time of each further
-// one, and its images and labels are the memory. Their input is left out of that: a step takes as long as it where it is
-// the slower.
+// one, and its images and labels are the memory. Their input is left out of that; where it takes longer, a step takes as
+// long as the input.
 //
 // Deterministic: a function of its arguments alone. Representatives are judged, which stand for a whole Program
 // (LowerRepresentatives); whoever lowers the chosen plan verifies that Program.

@@ -22,7 +22,8 @@ struct Checker {
       if (!(beta >= 0 && beta < 1)) return Wrong("betas", "from 0 and below 1", beta);
     }
     const bool is_taken = adam.epsilon >= kLeastAdamEpsilon && FitsF32(adam.epsilon);
-    return is_taken ? absl::OkStatus() : Wrong("epsilon", "from 1e-15 that f32 holds", adam.epsilon);
+    return is_taken ? absl::OkStatus()
+                    : Wrong("epsilon", absl::StrFormat("from %g that f32 holds", kLeastAdamEpsilon), adam.epsilon);
   }
 
   static absl::Status CheckMomentum(double momentum) {

@@ -79,7 +79,7 @@ absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredS
   }
   if (at_high < 0) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("fit: row %s takes %.4g ms, but %.4g even where kernels are %g times as slow as those of machine "
+        absl::StrFormat("fit: row %s takes %.4g ms, but %.4g ms even where kernels are %g times as slow as those of machine "
                         "%s; is a unit wrong?",
                         step.name, step.step_sec * 1e3, (at_high + step.step_sec) * 1e3, kMostFactor, machine.Title()));
   }

@@ -189,6 +189,7 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
                                       int devices) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
+  RETURN_IF_ERROR(engine::CheckNumbers(machine));
   double least = std::numeric_limits<double>::infinity();
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));

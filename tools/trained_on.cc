@@ -7,13 +7,14 @@
 #include <optional>
 #include <utility>
 
-#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/json_text.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "base/with_context.h"
+#include "data/class_names.h"
 #include "engine/json_fields.h"
 #include "nlohmann/json.hpp"
 
@@ -122,11 +123,11 @@ absl::StatusOr<std::optional<TrainedOn>> TrainedOnFromMetadata(const engine::Met
 }
 
 std::optional<size_t> FirstOtherClass(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  const absl::flat_hash_set<absl::string_view> of_a(a.begin(), a.end()), of_b(b.begin(), b.end());
   for (size_t label = 0; label < std::min(a.size(), b.size()); ++label) {
     if (a[label] == b[label]) continue;
-    const std::string no_name = absl::StrCat(label);
-    const bool are_names = a[label] != no_name && b[label] != no_name;
-    if (are_names || absl::c_linear_search(a, b[label]) || absl::c_linear_search(b, a[label])) return label;
+    const bool are_names = !data::IsNoName(label, a[label]) && !data::IsNoName(label, b[label]);
+    if (are_names || of_a.contains(b[label]) || of_b.contains(a[label])) return label;
   }
   return std::nullopt;
 }

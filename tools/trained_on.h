@@ -24,10 +24,10 @@ enum class TestView { kWhole, kMiddle };
 
 struct TrainedOn {
   program::Shape image;                  // [C, H, W], as the network takes them
-  std::vector<std::string> class_names;  // of all classes of the network; one without a name has its label for one: "7"
+  std::vector<std::string> class_names;  // of all classes of the network; one without a name is called by its label: "7"
   data::Moments moments;                 // by which pixels are normalised, one number for each channel
   int64_t pad = 0;                       // pixels of value 0 on each side of `image`
-  std::optional<TestView> view;          // absent in files of before
+  std::optional<TestView> view;          // absent in older files
 };
 
 // A class whose name is not UTF-8 gets its label for a name.
@@ -38,7 +38,7 @@ engine::Metadata ToMetadata(const TrainedOn& trained_on);
 absl::StatusOr<std::optional<TrainedOn>> TrainedOnFromMetadata(const engine::Metadata& metadata);
 
 // Returns the first label whose class has one name in `a` and another in `b`; nothing where there is none.
-// A name that is the number of its label counts where the other has it for another label.
+// What is no name (data::IsNoName) is one where the other list gives it to another label.
 std::optional<size_t> FirstOtherClass(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
 }  // namespace colonnade::tools

@@ -37,6 +37,7 @@ struct DataFlags {
   std::string shuffle = "on";
   std::string augment = "standard";
   int64_t pad = 0;
+  bool pad_is_given = false;  // noted by sub-commands whose weights may state one
   std::vector<double> mean, std;
   int threads = 0;           // 0: as many as there are cores
   int prefetch = 3;          // batches

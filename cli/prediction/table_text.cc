@@ -104,8 +104,8 @@ void PrintTable(const Table& table) {
   for (const TableRow& r : table.rows) width = std::max(width, WidthOf(Printable(r.row.label)));
   const char* const source = table.is_papers ? "paper" : "published";
   PrintLine(
-      absl::StrFormat("%s %10s %11s %18s %8s %-20s %9s", PadRight("", width), "", "", "", "", "      speed-up", "step"));
-  PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %10s %9s", PadRight("", width), source, "simulated",
+      absl::StrFormat("%s %10s %11s %18s %8s %-20s %11s", PadRight("", width), "", "", "", "", "      speed-up", "step"));
+  PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %10s %11s", PadRight("", width), source, "simulated",
                             DrawsTitle(table.draws), "error", source, "simulated", "measured"));
   const char* unit = table.unit();
   const int digits = table.has_days() ? 1 : 2;
@@ -115,7 +115,7 @@ void PrintTable(const Table& table) {
     const std::optional<double> published_speedup = table.PublishedSpeedup(r);
     const std::string speedup = published_speedup ? absl::StrFormat("%.2f x", *published_speedup) : "";
     const std::string measured = r.measured_sec ? absl::StrCat(TimeText(*r.measured_sec * 1e3), " ms") : "";
-    PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %8.2f x %9s", PadRight(r.row.label, width), published,
+    PrintLine(absl::StrFormat("%s %10s %11s %18s %8s %9s %8.2f x %11s", PadRight(r.row.label, width), published,
                               absl::StrFormat("%.2f %s", table.Shown(r, r.simulated_sec), unit), IntervalText(table, r),
                               ErrorText(r), speedup, table.SimulatedSpeedup(r), measured));
   }

@@ -43,6 +43,14 @@ void ApplyStandard(const DataFlags& flags, const data::SampleSet& set, bool shif
   }
 }
 
+// A pad that was not given is that which the weights state.
+absl::Status CheckPad(const DataFlags& flags, const program::Shape& shape) {
+  if (2 * flags.pad < std::min(shape[1], shape[2])) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--pad: expected less than half of an image of %d x %d, found %d%s", shape[1], shape[2], flags.pad,
+                      flags.pad_is_given ? "" : ", with which these weights were trained; --pad says another"));
+}
+
 // The images and classes of the network that the flags ask for.
 struct Wanted {
   program::Shape image;
@@ -70,7 +78,9 @@ absl::Status WithAdviceOnClasses(const NetworkFlags& flags, int64_t classes, con
 // The network may have more classes than training has images of, so the labels of a test need not be among those.
 void NoteUntrainedClasses(const data::SampleSet& train, const data::SampleSet& test) {
   std::vector<bool> is_trained(static_cast<size_t>(std::max(train.classes(), test.classes())));
-  for (int64_t sample = 0; sample < train.size(); ++sample) is_trained[static_cast<size_t>(train.label(sample))] = true;
+  for (int64_t sample = 0; sample < train.size(); ++sample) {
+    if (train.label(sample) >= 0) is_trained[static_cast<size_t>(train.label(sample))] = true;
+  }
   int64_t untrained = 0;
   int32_t one_of_them = 0;
   for (int64_t sample = 0; sample < test.size(); ++sample) {
@@ -83,9 +93,13 @@ void NoteUntrainedClasses(const data::SampleSet& train, const data::SampleSet& t
                       untrained, test.size(), test.class_names()[static_cast<size_t>(one_of_them)]));
 }
 
-// Synthetic images are drawn for any shape.
+// Synthetic images could be drawn for any shape, but no other data would do.
 absl::Status CheckChannels(const SessionFlags& flags, int64_t channels) {
   if (flags.data.source != kSyntheticData || channels == 1 || channels == 3) return absl::OkStatus();
+  if (tools::IsNetworkFile(flags.network.model)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected images of 1 or 3 channels, found %d", flags.network.model, channels));
+  }
   return absl::FailedPreconditionError(absl::StrFormat("--channels: expected 1 or 3, found %d", channels));
 }
 
@@ -131,14 +145,13 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const dat
                                                std::optional<tools::TestView> view) {
   data::AugmentOptions options{.height = shape[1], .width = shape[2], .channels = shape[0]};
   const bool are_files = !set.image_shape().has_value();
-  options.resize = std::max(shape[1], shape[2]) * 8 / 7;  // 256 of 224
   const tools::TestView by_size = shape[1] > kSmallImage ? tools::TestView::kMiddle : tools::TestView::kWhole;
   if (are_files && view.value_or(by_size) == tools::TestView::kMiddle) options.cropping = data::Cropping::kCentre;
-  if (are_files && split == data::SplitOf::kTest) options.frame = flags.pad;
-  if (2 * options.frame >= std::min(shape[1], shape[2])) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("--pad: expected less than half of an image of %d x %d, found %d", shape[1], shape[2], flags.pad));
+  if (are_files && split == data::SplitOf::kTest) {
+    RETURN_IF_ERROR(CheckPad(flags, shape));
+    options.frame = flags.pad;
   }
+  options.resize = (std::max(shape[1], shape[2]) - 2 * options.frame) * 8 / 7;  // 256 of 224
   if (split == data::SplitOf::kTest || flags.augment == "none") return options;
   if (flags.augment == "standard") {
     ApplyStandard(flags, set, shifts, options);

@@ -221,9 +221,9 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
   ASSIGN_OR_RETURN(data::AugmentOptions augment,
                    RecipeFor(flags.data, *samples, shape, split, session.model.shifts_images, session.test_view));
-  ASSIGN_OR_RETURN(data::AugmentOptions test_view,
+  ASSIGN_OR_RETURN(data::AugmentOptions test_recipe,
                    RecipeFor(flags.data, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
-  test_view.frame = 0;  // which is not measured
+  test_recipe.frame = 0;  // which is not measured
   const bool train = split == data::SplitOf::kTrain;
   data::PipelineOptions options{
       .seed = flags.seed,
@@ -235,7 +235,7 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
       .jpeg_index_bytes = JpegIndexBytes(flags.data),
       .bad_sample = flags.data.bad_sample == "skip" ? data::BadSample::kSkip : data::BadSample::kError,
       .moments = moments,
-      .test_view = test_view,
+      .test_view = test_recipe,
       .border = flags.data.pad};
   if (!flags.data.mean.empty()) options.moments.mean = flags.data.mean;
   if (!flags.data.std.empty()) options.moments.std = flags.data.std;
@@ -279,7 +279,7 @@ partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session&
 absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
                          absl::Span<const program::Program* const> programs, int backends, const HostUse& beside) {
   const int64_t sample_bytes = program::ElementCount(session.graph.nodes[0].sample_shape);
-  const auto read_ahead = [&](int64_t batch) { return beside.streams * flags.data.prefetch * batch * sample_bytes; };
+  const auto read_ahead = [&](int64_t batch) { return beside.samples_ahead * batch / flags.plan.batch * sample_bytes; };
   const auto bytes_of = [&](int64_t batch) -> absl::StatusOr<int64_t> {
     std::vector<program::Program> smaller;
     std::vector<const program::Program*> pointers;

@@ -68,8 +68,8 @@ partition::LowerOptions LowerOptionsOf(const SessionFlags& flags, const Session&
 // Memory of the host beside that of the devices.
 struct HostUse {
   int64_t bytes = 0;
-  std::string purpose;  // "the copy of the state for --checkpoint"
-  int streams = 0;      // whose batches are read ahead (--prefetch)
+  std::string purpose;        // "the copy of the state for --checkpoint"
+  int64_t samples_ahead = 0;  // that streams read ahead (--prefetch), all together
 };
 // Returns ResourceExhausted, naming a --batch that would fit, where `programs` of the session, on each of so many backends,
 // and `beside` need more memory than this machine has free. For the CPU backend, before anything is loaded.

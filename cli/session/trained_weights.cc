@@ -101,7 +101,7 @@ void TakeImageSize(NetworkFlags& flags, const std::optional<tools::TrainedOn>& t
 }
 
 bool LacksPad(const DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples) {
-  if (!trained_on.has_value() || flags.pad > 0 || trained_on->pad == 0) return false;
+  if (!trained_on.has_value() || flags.pad_is_given || trained_on->pad == 0) return false;
   if (samples == nullptr || !samples->image_shape().has_value()) return false;
   program::Shape padded = *samples->image_shape();
   for (int axis : {1, 2}) padded[axis] += 2 * trained_on->pad;
@@ -109,7 +109,7 @@ bool LacksPad(const DataFlags& flags, const std::optional<tools::TrainedOn>& tra
 }
 
 void TakePad(DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on) {
-  if (trained_on.has_value() && flags.pad == 0) flags.pad = trained_on->pad;
+  if (trained_on.has_value() && !flags.pad_is_given) flags.pad = trained_on->pad;
 }
 
 std::optional<tools::TestView> TestViewOf(const std::optional<tools::TrainedOn>& trained_on) {
@@ -139,7 +139,8 @@ absl::StatusOr<std::unique_ptr<engine::Executor>> LoadTrained(const SessionFlags
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags.backend, session.plan.mesh.device_count(), session.threads_per_device));
   if (backend->name() == "cpu") {
-    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}, /*backends=*/1, {.streams = 1}));
+    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}, /*backends=*/1,
+                                {.samples_ahead = flags.data.prefetch * program.global_batch}));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Executor> executor, engine::Executor::Create(program, *backend));
   RETURN_IF_ERROR(TakeWeights(flags, weights.tensors, executor->loaded()));

@@ -41,9 +41,9 @@ std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& tra
 // of the images, unless those of `samples`, which may be null, have one shape.
 void TakeClasses(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on);
 void TakeImageSize(NetworkFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples);
-// Whether `samples`, which may be null, have one size that lacks the pad the weights state, where --pad gives none.
+// Whether `samples`, which may be null, have one size that lacks the pad the weights state, where --pad is not given.
 bool LacksPad(const DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on, const data::SampleSet* samples);
-void TakePad(DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on);  // where --pad gives none
+void TakePad(DataFlags& flags, const std::optional<tools::TrainedOn>& trained_on);  // where --pad is not given
 // Returns what tests saw in training; nothing where that is not stated.
 std::optional<tools::TestView> TestViewOf(const std::optional<tools::TrainedOn>& trained_on);
 // Warns where a class of `samples` has another name than in the training of the weights.

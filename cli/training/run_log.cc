@@ -80,7 +80,7 @@ std::string FolderOf(absl::string_view contents, const char* key) {
 Json PlaceJson(const std::string& folder) {
   if (folder.empty()) return nullptr;
   std::error_code ignored;
-  return std::filesystem::absolute(folder, ignored).lexically_normal().string();
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(folder, ignored), ignored).string();
 }
 
 // A log may be gone on with from another folder than its run saved in, as where that was moved; but it may be another run's.
@@ -256,8 +256,11 @@ void RunLog::AddStep(const engine::TrainProgress& progress) {
 
 EvaluationRecord RunLog::AddEvaluation(int64_t step, const engine::EvalReport& test) {
   const EvaluationRecord record{.step = step, .test = test, .seconds = Seconds()};
-  if (has_test_before_ && step == course_.start.step) return record;
-  Write(EvaluationJson(record), step, {{"val/loss", test.loss}, {"val/top1", test.top1()}, {"val/top5", test.top5()}});
+  const bool is_in_log = has_test_before_ && step == course_.start.step;
+  if (log_ != nullptr && !is_in_log) Note(log_->Append(LogLine(EvaluationJson(record))));
+  if (events_ != nullptr) {
+    Note(events_->AddScalars(step, {{"val/loss", test.loss}, {"val/top1", test.top1()}, {"val/top5", test.top5()}}));
+  }
   return record;
 }
 

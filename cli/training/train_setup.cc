@@ -39,6 +39,23 @@ absl::StatusOr<Samples> OpenTestSamples(const TrainFlags& flags, const data::Sam
   return Samples();
 }
 
+// What weights state of the training and of their network.
+absl::StatusOr<engine::Metadata> MetadataOf(const TrainFlags& flags, const Session& session, const data::SampleSet& set,
+                                            const data::Moments& moments) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, data::NameClasses(set.class_names(), {}, session.graph.classes()));
+  const program::Shape& image = session.graph.nodes[0].sample_shape;
+  ASSIGN_OR_RETURN(const data::AugmentOptions test_recipe,
+                   RecipeFor(flags.data, set, image, data::SplitOf::kTest, /*shifts=*/false));
+  const bool sees_middle = test_recipe.cropping == data::Cropping::kCentre;
+  engine::Metadata metadata = tools::ToMetadata({.image = image,
+                                                 .class_names = std::move(names),
+                                                 .moments = moments,
+                                                 .pad = flags.data.pad,
+                                                 .view = sees_middle ? tools::TestView::kMiddle : tools::TestView::kWhole});
+  metadata.merge(tools::NetworkMetadata({session.model, session.graph}));
+  return metadata;
+}
+
 }  // namespace
 
 absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
@@ -63,17 +80,7 @@ absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
   if (test != nullptr) {
     ASSIGN_OR_RETURN(streams.test, OpenStream(flags, session, test, data::SplitOf::kTest, streams.train->moments()));
   }
-  ASSIGN_OR_RETURN(std::vector<std::string> names, data::NameClasses(set.class_names(), {}, session.graph.classes()));
-  const program::Shape& image = session.graph.nodes[0].sample_shape;
-  ASSIGN_OR_RETURN(const data::AugmentOptions test_view,
-                   RecipeFor(flags.data, set, image, data::SplitOf::kTest, /*shifts=*/false));
-  const bool sees_middle = test_view.cropping == data::Cropping::kCentre;
-  streams.metadata = tools::ToMetadata({.image = image,
-                                        .class_names = std::move(names),
-                                        .moments = streams.train->moments(),
-                                        .pad = flags.data.pad,
-                                        .view = sees_middle ? tools::TestView::kMiddle : tools::TestView::kWhole});
-  streams.metadata.merge(tools::NetworkMetadata({session.model, session.graph}));
+  ASSIGN_OR_RETURN(streams.metadata, MetadataOf(flags, session, set, streams.train->moments()));
   return streams;
 }
 
@@ -113,7 +120,7 @@ absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {
   return taken;
 }
 
-absl::Status Prepare(const TrainFlags& flags, TrainSetup& run) {
+absl::Status Prepare(const TrainFlags& flags, bool has_test, TrainSetup& run) {
   auto lower = [&](program::Mode mode, program::Program& program, bool reads_averages = false) -> absl::Status {
     partition::LowerOptions options = LowerOptionsOf(flags, run.session, mode);
     options.reads_averages = reads_averages;
@@ -134,7 +141,8 @@ absl::Status Prepare(const TrainFlags& flags, TrainSetup& run) {
   if (run.backend->name() == "cpu") {
     std::vector<const program::Program*> programs = {&run.train_program, &run.eval_program};
     if (flags.optimizer.ema > 0) programs.push_back(&run.average_program);
-    HostUse beside{.streams = 2};  // of training and test
+    HostUse beside{.samples_ahead = flags.data.prefetch * run.train_program.global_batch};
+    if (has_test) beside.samples_ahead += flags.data.prefetch * run.eval_program.global_batch;
     if (!flags.checkpoint.folder.empty()) {
       beside.bytes = engine::StateBytes(run.train_program);
       beside.purpose = "the copy of the state for --checkpoint";

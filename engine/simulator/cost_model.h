@@ -62,12 +62,11 @@ class CostModel {
   // number if it has not.
   double MeasuredTransferSeconds(const std::string& what, int members, double bytes) const;
   // How a collective may run: by the machine's algorithm; with kFastest, by any of ring, tree and direct, of which it takes
-  // the fastest for its bytes. A ring leads from each member to the nearest that is left, and begins where its slowest
-  // step is fastest; several rings may run beside each
-  // other (engine/simulator/rings.h) where that moves a byte in less time and there are no copy engines. With kFastest and
-  // no copy engines, an all-reduce may also run in three phases (each node reduces to parts, each part is reduced between
-  // the nodes, each node gathers the whole, each phase in pieces behind the one before), or in the switch that joins the
-  // devices, where that adds.
+  // the fastest for its bytes. A ring leads from each member to the nearest that is left, and, with up to 16, begins where
+  // its slowest step is fastest; several rings may run beside each other (engine/simulator/rings.h) where that moves a byte
+  // in less time and there are no copy engines. With kFastest and no copy engines, an all-reduce may also run in three
+  // phases (each node reduces to parts, each part is reduced between the nodes, each node gathers the whole, each phase in
+  // pieces behind the one before), or in the switch that joins the devices, where that adds.
   struct CollectiveSchedule {
     enum class Form { kOne, kSeveralRings, kInNodes, kInSwitch };
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // not kFastest; of kInNodes, between the nodes

@@ -161,7 +161,7 @@ constexpr char kHost[] = "host";
 constexpr int kNoDevice = -1;
 
 constexpr int kMostClasses = 1024;  // of devices: there is a route for each pair
-constexpr size_t kMostStartsOfRing = 16;
+constexpr size_t kMostDevicesOfTriedRing = 16;
 
 // Pairs without peer access.
 class Staged {
@@ -410,10 +410,11 @@ double Routes::SlowestOf(const std::vector<int>& ring) const {
 
 std::vector<int> Routes::RingOf(std::vector<int> devices) const {
   std::vector<int> best = ChainOf(devices);
-  if (best.size() < 4) return best;  // of three, another start gives the other direction at most
+  // Of three, another start gives the other direction at most; of many, trying takes too long.
+  if (best.size() < 4 || best.size() > kMostDevicesOfTriedRing) return best;
   double slowest_of_best = SlowestOf(best);
   std::set<int> tried = {ClassOf(devices[0])};
-  for (size_t start = 1; start < devices.size() && tried.size() < kMostStartsOfRing; ++start) {
+  for (size_t start = 1; start < devices.size(); ++start) {
     if (!tried.insert(ClassOf(devices[start])).second) continue;  // devices that are alike begin like rings
     std::swap(devices[0], devices[start]);
     std::vector<int> ring = ChainOf(devices);

@@ -64,8 +64,8 @@ class Routes {
   // left, the one to which it has the best rate; among equals, the one of the least latency, then the first.
   std::vector<int> ChainOf(std::vector<int> devices) const;
   // Returns `devices` in the order of a ring: of the chains that begin with each of them (of those that are alike, with the
-  // first; with at most 16), the one whose slowest step, that from the last to the first included, is fastest; of equals the
-  // first.
+  // first), the one whose slowest step, that from the last to the first included, is fastest; of equals the first. Of more
+  // than 16 devices, the chain of the first.
   std::vector<int> RingOf(std::vector<int> devices) const;
   // Return null where the machine has no node "host".
   const Route* FromHost(int device) const { return host_.from.empty() ? nullptr : &host_.from[device]; }

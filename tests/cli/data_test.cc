@@ -252,6 +252,17 @@ TEST_F(Data, CifarWithAPadIsAugmentedAsCifarIs) {
   EXPECT_THAT(r.err, HasSubstr("mirrored"));
 }
 
+// What compares or measures takes what images there are.
+TEST_F(Data, TestImagesAloneAreReadByVerifyAndIoBench) {
+  const std::string folder = Folder("alone", {"val"}, {"a", "b"});
+  EXPECT_EQ(Run(absl::StrCat("io-bench --input-size=16 --epochs=1 --data=", folder)).code, 0);
+  EXPECT_EQ(Run(absl::StrCat("verify --model=resnet20 --width=0.125 --input-size=16 --batch=4 --steps=1 --plan=data "
+                             "--devices=2 --data=",
+                             folder))
+                .code,
+            0);
+}
+
 TEST_F(Data, SyntheticImagesHaveOneOrThreeChannels) {
   ExpectError("train --model=resnet18 --channels=64 --input-size=4096 --batch=1 --steps=1", 2,
               {"--channels: expected 1 or 3, found 64"});

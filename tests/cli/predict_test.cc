@@ -94,6 +94,7 @@ TEST_F(Predict, FilesGetThePadAndTheViewThatTheWeightsState) {
     std::filesystem::copy_file(In("digits/" + name), absl::StrCat(folder, "/", name));
   }
   EXPECT_NEAR(eval(In("set")), top1, 0.02);
+  EXPECT_LT(Top1Of(absl::StrCat("predict ", init, "--pad=0 ", In("digits")), labels), top1 - 0.1) << "none is asked for";
   ExpectError(absl::StrCat("predict ", init, "--pad=33 ", In("digits")), 2,
               {"--pad: expected less than half of an image of 66 x 66, found 33"});
 }

@@ -231,13 +231,15 @@ TEST_F(RecordFiles, AtMostOneIn100MayBeLeftOut) {
   for (int record = 10; record < 13; ++record) file[record * 36] ^= 1;
   EXPECT_EQ(error(file), "");
   file[13 * 36] ^= 1;
-  EXPECT_THAT(error(file), HasSubstr("train.rec: expected at most 1 in 100 of 300 records that cannot be used, found 4; the "
-                                     "first: 144 bytes in 1 places are no records"));
+  EXPECT_THAT(error(file),
+              HasSubstr("train.rec: expected at most 1 in 100 of 300 records that cannot be used, found about 4, "
+                        "such as: 144 bytes in 1 places are no records"));
   file = Records(297);
   for (int record = 0; record < 3; ++record) file += ImageRecordOf(7, "yes");
   EXPECT_EQ(error(file, 7), "");
-  EXPECT_THAT(error(ImageRecordOf(7, "yes") + file, 7),
-              HasSubstr("found 4; the first: the record at offset 0: expected a label from 0 and below 7 classes, found 7"));
+  EXPECT_THAT(
+      error(ImageRecordOf(7, "yes") + file, 7),
+      HasSubstr("found about 4, such as: the record at offset 0: expected a label from 0 and below 7 classes, found 7"));
 }
 
 TEST_F(RecordFiles, OfADamagedFileTheIndexChoosesAmongTheUndamagedRecords) {

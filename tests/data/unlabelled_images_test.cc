@@ -49,6 +49,12 @@ TEST_F(UnlabelledImagesTest, LinksToFoldersAreFollowedAndOneThatLeadsBackIsNamed
   EXPECT_THAT(circle.message(), HasSubstr(In("f/link/again") + ": expected each folder once"));
 }
 
+TEST_F(UnlabelledImagesTest, ALinkToNothingThatIsCalledOtherwiseThanAnImageIsNoMatter) {
+  Put("photos/a.jpg", "x");
+  std::filesystem::create_symlink(In("gone"), In("photos/notes.txt"));
+  EXPECT_THAT(*ListImageFiles({In("photos")}), testing::ElementsAre(In("photos/a.jpg")));
+}
+
 TEST_F(UnlabelledImagesTest, AFileThatHasGoneIsNamedWhenItIsRead) {
   Put("a.png", "x");
   const Samples set = UnlabelledImages({In("a.png")}, {});

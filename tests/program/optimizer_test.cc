@@ -1,8 +1,7 @@
 #include "program/optimizer.h"
 
-#include <limits>
-
 #include "gtest/gtest.h"
+#include "program/epsilon.h"
 
 namespace colonnade::program {
 namespace {
@@ -12,13 +11,14 @@ TEST(CheckOptimizer, TakesTheLeastAndTheMostThatThereIs) {
   EXPECT_TRUE(CheckOptimizer(Sgd{.momentum = 1}).ok());
   EXPECT_TRUE(CheckOptimizer(Lars{.momentum = 0, .trust = 0}).ok());
   EXPECT_TRUE(CheckOptimizer(AdamW{.beta1 = 0, .beta2 = 0}).ok());
-  EXPECT_TRUE(CheckOptimizer(AdamW{.epsilon = std::numeric_limits<float>::min()}).ok());
+  EXPECT_TRUE(CheckOptimizer(AdamW{.epsilon = kLeastAdamEpsilon}).ok());
 }
 
 TEST(CheckOptimizer, RefusesWhatNoUpdateCanComputeWith) {
   EXPECT_FALSE(CheckOptimizer(Lars{.trust = -1e-3}).ok());
   EXPECT_FALSE(CheckOptimizer(Lars{.trust = 1e39}).ok()) << "f32 does not hold it";
   EXPECT_FALSE(CheckOptimizer(Lars{.momentum = 1.5}).ok());
+  EXPECT_FALSE(CheckOptimizer(AdamW{.epsilon = 0.99 * kLeastAdamEpsilon}).ok());
   EXPECT_FALSE(CheckOptimizer(AdamW{.beta1 = 1}).ok());
   EXPECT_FALSE(CheckOptimizer(AdamW{.beta2 = 1}).ok());
 }

@@ -128,8 +128,8 @@ TEST(SearchPlansOn, TheMemoryOfManyMicroBatchesIsThatOfALoweredStep) {
   }
 }
 
-// The input is slower than all devices, or a little faster than the slowest plan's: judged with it, a few micro-batches that
-// wait for it would say nothing of how long the others compute.
+// The input is slower than the devices, or about as fast: judged with it, a few micro-batches that wait for it would say
+// nothing of how long the others compute.
 TEST(SearchPlansOn, ManyMicroBatchesTakeAsLongAsTheirInputOrTheDevices) {
   engine::Machine machine = *OpenMachine("dgx-a100");
   const layers::LayerGraph graph = *models::BuildModel("two_column", {});
@@ -146,6 +146,8 @@ TEST(SearchPlansOn, ManyMicroBatchesTakeAsLongAsTheirInputOrTheDevices) {
     }
     EXPECT_GE(found->front().judgement.step_sec, *LeastSecondsOn(machine, graph, 96, 2));
   }
+  machine.flops_per_sec.value = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(LeastSecondsOn(machine, graph, 96, 2).status()));
 }
 
 // The search judges neither layouts and workspaces of the CPU nor more than a few micro-batches.

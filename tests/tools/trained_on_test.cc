@@ -51,7 +51,7 @@ TEST(TrainedOn, PadAndViewMayBeAbsent) {
   EXPECT_EQ(old.pad, 0);
   EXPECT_EQ(old.view, std::nullopt);
   EXPECT_EQ((*TrainedOnFromMetadata({{kKey, With("{", R"({"view":"whole",)")}}))->view, TestView::kWhole);
-  EXPECT_THAT(ErrorOf(With("{", R"({"view":"half",)")), HasSubstr("view: expected "));
+  EXPECT_THAT(ErrorOf(With("{", R"({"view":"half",)")), HasSubstr("view: unknown name \"half\""));
   EXPECT_EQ((*TrainedOnFromMetadata({{kKey, With("{", R"({"pad":3,)")}}))->pad, 3);
   EXPECT_THAT(ErrorOf(With("{", R"({"pad":4,)")), HasSubstr("pad: expected less than half of an image of 8 x 9, found 4"));
   EXPECT_THAT(ErrorOf(With("{", R"({"pad":-1,)")), HasSubstr("pad: expected "));
@@ -112,6 +112,7 @@ TEST(FirstOtherClass, IsThatOfTwoNames) {
   EXPECT_EQ(FirstOtherClass({"0", "dog"}, {"cat", "1"}), std::nullopt) << "numbers are no names";
   EXPECT_EQ(FirstOtherClass({"0", "1"}, {"1", "3"}), 0u) << "one says that 1 is of label 1, one that it is of label 0";
   EXPECT_EQ(FirstOtherClass({"1", "3"}, {"0", "1"}), 0u);
+  EXPECT_EQ(FirstOtherClass({"1", "class 1"}, {"1", "dog"}), std::nullopt) << "nor is what stands for a taken number";
   EXPECT_EQ(FirstOtherClass({"1"}, {"cat"}), 0u) << "the number of another class counts as a name";
 }
 
