@@ -173,7 +173,7 @@ absl::Status Expect(bool holds, absl::string_view field, absl::string_view expec
 }
 
 absl::Status CheckPlaces(const AugmentOptions& o) {
-  const int64_t longer = std::max(o.height, o.width);
+  const int64_t longer = std::max(o.height, o.width) - 2 * o.frame;
   RETURN_IF_ERROR(Expect(o.pad >= 0 && o.pad <= kMostPad, "pad", absl::StrFormat("0 to %d", kMostPad), o.pad));
   RETURN_IF_ERROR(Expect(0 < o.least_area && o.least_area <= 1, "least_area", "more than 0, at most 1", o.least_area));
   RETURN_IF_ERROR(Expect(o.least_area <= o.most_area && o.most_area <= 1, "most_area", "least_area to 1", o.most_area));

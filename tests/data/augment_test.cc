@@ -224,6 +224,10 @@ TEST(DrawView, CutoutHasItsMiddleAnywhere) {
 TEST(AugmentOptions, NameWhatCannotBeMeant) {
   const AugmentOptions good = To224(Cropping::kRandomResized);
   EXPECT_EQ(good.Check(), absl::OkStatus());
+  AugmentOptions framed = To224(Cropping::kCentre);
+  framed.frame = 16;
+  framed.resize = 224 - 2 * 16;
+  EXPECT_EQ(framed.Check(), absl::OkStatus()) << "what is cut takes what the frame leaves";
   const auto expect = [&](const std::function<void(AugmentOptions&)>& change, const std::string& message) {
     AugmentOptions options = good;
     change(options);
