@@ -41,7 +41,7 @@ bool IsCheckpoint(const std::string& folder) {
 
 // Those of a run in a checkpoint of it would be lost from sight, and keep it from being removed.
 absl::Status CheckIsNoCheckpoint(const std::string& folder) {
-  if (!IsCheckpoint(folder)) return absl::OkStatus();
+  if (!engine::ReadManifest(folder).ok()) return absl::OkStatus();  // none, or that of another program
   return absl::FailedPreconditionError(absl::StrFormat(
       "--checkpoint: expected the folder of a run, found a checkpoint, %s; name the run's folder; --resume=%s goes on from "
       "this checkpoint",

@@ -122,6 +122,8 @@ TEST_F(Checkpointed, FlagsThatContradictEachOtherOrTheFolder) {
         {"--checkpoint: expected the folder of a run", absl::StrCat("--resume=", At(2), " goes on from this checkpoint")});
   }
   EXPECT_FALSE(std::filesystem::exists(At(2) + "/lock"));
+  Write("empty/manifest.json", R"({"name": "a page"})");
+  EXPECT_EQ(Run(absl::StrCat(kTrainDigits, "--steps=1 --checkpoint=", In("empty"))).code, 0) << "another program's";
   // To turn back in the same folder would leave later checkpoints of a run that is no more.
   const std::string back = absl::StrCat(kTrainDigits, "--steps=3 --resume=", At(1), " --checkpoint=");
   ExpectError(absl::StrCat(back, Run1()), 2, {"later than step 1", "step 2"});
