@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/output/spread.h"
 #include "cli/prediction/prediction.h"
 #include "cli/session/devices.h"
 #include "cli/session/session.h"
@@ -61,10 +62,6 @@ struct TimedPlan {
   std::vector<double> slices_ms;
 
   std::string label() const { return deterministic ? name + ", deterministic" : name; }
-  // Of the slices; one alone has none.
-  std::optional<double> spread() const {
-    return slices_ms.size() < 2 ? std::nullopt : std::optional(engine::SpreadOf(slices_ms));
-  }
   double measured_ms() const { return 1e3 * engine::TrimmedMean(meter->step_seconds()); }
 
   absl::Status RunSlice() {
@@ -183,13 +180,12 @@ Json RaceJson(const PlansFlags& flags, const RaceOfPlans& race) {
   for (const LeftOutPlan& left_out : race.left_out)
     json["left_out"].push_back({{"plan", left_out.plan}, {"why", left_out.why}});
   for (const TimedPlan& timed : race.timed) {
-    const std::optional<double> spread = timed.spread();
     json["plans"].push_back({{"plan", timed.name},
                              {"devices", timed.devices},
                              {"deterministic", timed.deterministic},
                              {"predicted_ms", timed.predicted_ms},
                              {"measured_ms", timed.measured_ms()},
-                             {"spread", spread.has_value() ? Json(*spread) : Json()},
+                             {"spread", SpreadJson(timed.slices_ms)},
                              {"images_per_s", 1e3 * static_cast<double>(flags.batch) / timed.measured_ms()}});
   }
   return json;
@@ -199,10 +195,8 @@ void PrintTimedPlans(const PlansFlags& flags, const std::vector<TimedPlan>& time
   PrintLine(absl::StrFormat("%-22s %7s %14s %14s %8s %10s", "plan", "devices", "predicted ms", "measured ms", "spread",
                             "images/s"));
   for (const TimedPlan& timed : timed_plans) {
-    const std::optional<double> spread = timed.spread();
     PrintLine(absl::StrFormat("%s %7d %14.2f %14.2f %8s %10.1f", PadRight(timed.label(), 22), timed.devices,
-                              timed.predicted_ms, timed.measured_ms(),
-                              spread.has_value() ? absl::StrFormat("%.1f %%", 100 * *spread) : "-",
+                              timed.predicted_ms, timed.measured_ms(), SpreadText(timed.slices_ms),
                               1e3 * static_cast<double>(flags.batch) / timed.measured_ms()));
   }
 }

@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/output/spread.h"
 #include "cli/prediction/prediction.h"
 #include "cli/session/devices.h"
 #include "cli/session/session.h"
@@ -61,11 +62,6 @@ struct AccuracyCase {
 struct CaseErrors {
   std::vector<double> errors, measured_ms, predicted_ms;
   double memory_error = 0;
-
-  // One round alone has none.
-  std::optional<double> Spread() const {
-    return measured_ms.size() < 2 ? std::nullopt : std::optional(engine::SpreadOf(measured_ms));
-  }
 };
 
 // How many pairs of cases have measured steps that differ by more than their spreads, and how many of these are predicted in
@@ -78,7 +74,7 @@ PlanOrder OrderOf(absl::Span<const CaseErrors> of_model) {
   for (const CaseErrors& a : of_model) {
     for (const CaseErrors& b : of_model) {
       const double faster = engine::Median(a.measured_ms), slower = engine::Median(b.measured_ms);
-      if (faster * (1 + std::max(*a.Spread(), *b.Spread())) >= slower) continue;
+      if (faster * (1 + std::max(engine::SpreadOf(a.measured_ms), engine::SpreadOf(b.measured_ms))) >= slower) continue;
       ++order.pairs;
       order.right += engine::Median(a.predicted_ms) < engine::Median(b.predicted_ms);
     }
@@ -175,7 +171,7 @@ struct Accuracy {
 
   // Nothing where there are no spreads.
   std::optional<PlanOrder> OrderOfPlans() const {
-    if (!results[0].Spread().has_value()) return std::nullopt;
+    if (!HaveSpread(results[0].measured_ms)) return std::nullopt;
     PlanOrder order;
     for (size_t c = 0; c < cases.size(); c += kCasesOfModel) {
       const PlanOrder of_model = OrderOf(ResultsAt(c));
@@ -219,10 +215,8 @@ void PrintAccuracy(const Accuracy& accuracy) {
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
     const CaseErrors& of_case = accuracy.results[c];
-    const std::optional<double> spread = of_case.Spread();
     PrintLine(absl::StrFormat("%-14s %-7s %7d %6d %14.2f %8s %12.1f %% %8.1f %%", one.model, one.plan, one.devices,
-                              one.batch, engine::Median(of_case.measured_ms),
-                              spread.has_value() ? absl::StrFormat("%.1f %%", 100 * *spread) : "-",
+                              one.batch, engine::Median(of_case.measured_ms), SpreadText(of_case.measured_ms),
                               100 * engine::Median(of_case.errors), 100 * of_case.memory_error));
   }
   const std::vector<double> errors = accuracy.AbsoluteErrors();
@@ -245,14 +239,13 @@ Json AccuracyJson(const Accuracy& accuracy) {
   for (size_t c = 0; c < accuracy.cases.size(); ++c) {
     const AccuracyCase& one = accuracy.cases[c];
     const CaseErrors& of_case = accuracy.results[c];
-    const std::optional<double> spread = of_case.Spread();
     json["cases"].push_back({{"model", one.model},
                              {"plan", one.plan},
                              {"devices", one.devices},
                              {"global_batch", one.batch},
                              {"measured_ms", of_case.measured_ms},
                              {"predicted_ms", of_case.predicted_ms},
-                             {"spread", spread.has_value() ? Json(*spread) : Json()},
+                             {"spread", SpreadJson(of_case.measured_ms)},
                              {"median_error", engine::Median(of_case.errors)},
                              {"memory_error", of_case.memory_error}});
   }

@@ -38,6 +38,21 @@ class Table : public Command {
     EXPECT_EQ(r.code, 0) << r.err;
     return r.code == 0 ? json::parse(r.out) : json();
   }
+  // A profile of one device; rates as JSON has them.
+  void WriteOneDevice(const std::string& file, const std::string& flops_per_sec,
+                      const std::string& memory_bytes_per_sec) const {
+    Write(file, absl::StrFormat(R"({"colonnade_machine": 1, "name": "one", "devices": ["gpu0"], "collectives": "ring",
+      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": %s, "from": "guess"},
+      "memory_bytes_per_sec": {"value": %s, "from": "guess"},
+      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})",
+                                flops_per_sec, memory_bytes_per_sec));
+  }
+  // Lenet on one device, row "1".
+  void WriteOneRow(const std::string& file, const std::string& step_ms) const {
+    Write(file, absl::StrFormat(R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
+      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": %s}]})",
+                                step_ms));
+  }
   std::string Rows() const { return absl::StrCat("--machine=dgx1-v100 --rows=", In("rows.json")); }
 };
 
@@ -110,12 +125,8 @@ TEST_F(Table, RowsOfThePlannerAreItsChoiceOnTheFittedProfile) {
 }
 
 TEST_F(Table, AProfileThatNoCommandReadsIsNotWritten) {
-  Write("slow.json", R"({"colonnade_machine": 1, "name": "slow", "devices": ["gpu0"], "collectives": "ring",
-      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": 2e6, "from": "guess"},
-      "memory_bytes_per_sec": {"value": 1e9, "from": "guess"},
-      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})");
-  Write("one.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
-      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 2e7}]})");
+  WriteOneDevice("slow.json", /*flops_per_sec=*/"2e6", /*memory_bytes_per_sec=*/"1e9");
+  WriteOneRow("one.json", /*step_ms=*/"2e7");
   const std::string table =
       absl::StrCat("table --draws=0 --fit=1 --machine=", In("slow.json"), " --rows=", In("one.json"), " --out=");
   Write("kept.json", *engine::ReadFile(In("slow.json")));
@@ -127,12 +138,8 @@ TEST_F(Table, AProfileThatNoCommandReadsIsNotWritten) {
 
 // An op that takes no time to measure has the largest rate; a fit that makes it faster yet writes that.
 TEST_F(Table, AFitKeepsRatesWithinWhatAProfileMayState) {
-  Write("fast.json", R"({"colonnade_machine": 1, "name": "fast", "devices": ["gpu0"], "collectives": "ring",
-      "memory_bytes": {"value": 1e10, "from": "guess"}, "flops_per_sec": {"value": 1e9, "from": "guess"},
-      "memory_bytes_per_sec": {"value": 9e14, "from": "guess"},
-      "links": [{"a": "gpu0", "b": "host", "bytes_per_sec": {"value": 1e9, "from": "guess"}}]})");
-  Write("one.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,
-      "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 5}]})");
+  WriteOneDevice("fast.json", /*flops_per_sec=*/"1e9", /*memory_bytes_per_sec=*/"9e14");
+  WriteOneRow("one.json", /*step_ms=*/"5");
   const json row = Printed(absl::StrCat("--draws=0 --fit=1 --machine=", In("fast.json"), " --rows=", In("one.json"),
                                         " --out=", In("fitted.json")))["rows"][0];
   EXPECT_NEAR(row["simulated_error"].get<double>(), 0, 1e-6);
