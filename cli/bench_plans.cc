@@ -31,6 +31,7 @@
 #include "models/models.h"
 #include "partition/named_plans.h"
 #include "tools/calibration.h"
+#include "tools/host_memory.h"
 #include "tools/measure.h"
 #include "tools/planning.h"
 
@@ -90,6 +91,7 @@ absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, cons
                    tools::Predict(machine, graph, plan, lower, cpu::KernelsFromName(flags.kernels)));
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags, plan.mesh.device_count(), /*threads_per_device=*/0));
+  if (backend->name() == "cpu") RETURN_IF_ERROR(FieldAsFlag(tools::CheckHostMemory(graph, plan, lower), "batch"));
   ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
                    tools::StepMeter::Create(graph, plan, lower, std::move(backend)));
   timed_plans.push_back({name, plan.mesh.device_count(), flags.deterministic,

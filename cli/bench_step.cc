@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/command_line/errors.h"
 #include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
@@ -26,6 +27,7 @@
 #include "engine/statistics.h"
 #include "engine/trace.h"
 #include "tools/ceilings.h"
+#include "tools/host_memory.h"
 #include "tools/measure.h"
 #include "tools/roofline.h"
 
@@ -104,8 +106,7 @@ absl::StatusOr<std::unique_ptr<tools::StepMeter>> OpenMeter(const StepFlags& fla
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags.backend, session.plan.mesh.device_count(), session.threads_per_device, times_tasks));
   if (backend->name() == "cpu") {
-    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(session.graph, session.plan, lower));
-    RETURN_IF_ERROR(CheckMemory(flags, session, {&program}));
+    RETURN_IF_ERROR(FieldAsFlag(tools::CheckHostMemory(session.graph, session.plan, lower), "batch"));
   }
   return tools::StepMeter::Create(session.graph, session.plan, lower, std::move(backend));
 }

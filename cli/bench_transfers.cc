@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "cli/build_facts.h"
 #include "cli/command_line/flags.h"
 #include "cli/commands.h"
@@ -262,6 +263,7 @@ class Transfers {
   absl::StatusOr<tools::TransferRun> RunOne(const tools::TransferCase& transfer) {
     progress_.Show(done_, total_, absl::StrCat(", ", transfer.operation));
     ++done_;
+    if (flags_.backend.name == "cpu") RETURN_IF_ERROR(base::WithContext(tools::CheckHostMemory(transfer), "--max-bytes"));
     const tools::TransferOptions options{.checks = flags_.checks, .warm_ups = flags_.warm_ups, .repeats = flags_.iterations};
     return tools::RunTransfer(transfer, options,
                               [&](int devices) { return OpenBackend(flags_.backend, devices, 1, /*times_tasks=*/true); });

@@ -155,7 +155,8 @@ CalibrationTime TimeOf(const CalibrateFlags& flags, const std::vector<PlanRun>& 
 absl::StatusOr<bool> RunSlices(const PlanRun& run, size_t index, int slices, absl::Duration most,
                                tools::Calibration& calibration, CalibrationTime& time, CoreWaitCount& waits) {
   const absl::Time begin = base::SteadyNow();
-  RETURN_IF_ERROR(calibration.Load(*run.graph, run.plan, run.batches));
+  RETURN_IF_ERROR(base::WithContext(calibration.Load(*run.graph, run.plan, run.batches),
+                                    absl::StrCat(run.name(), ", timed at batches around --batch")));
   if (calibration.loaded() == 0) return false;
   const absl::Time loaded = base::SteadyNow();
   int done = 0;

@@ -29,6 +29,7 @@
 #include "engine/precision.h"
 #include "engine/simulator.h"
 #include "engine/statistics.h"
+#include "tools/host_memory.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
 #include "tools/memory_fit.h"
@@ -247,6 +248,10 @@ absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& tab
                      OpenBackend(flags.backend, row.row.devices, /*threads_per_device=*/0));
     partition::LowerOptions lower = tools::LowerOptionsOf(row.row, *graph);
     lower.dtype = DTypeOf(flags.backend);
+    if (const absl::Status fits = on_gpus ? absl::OkStatus() : tools::CheckHostMemory(*graph, row.plan, lower); !fits.ok()) {
+      AddNote(absl::StrCat("not measured: ", fits.message()), row);
+      continue;
+    }
     ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
                      tools::StepMeter::Create(*graph, row.plan, lower, std::move(backend)));
     RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),

@@ -195,7 +195,7 @@ absl::Status CheckJitter(const AugmentOptions& o) {
   }
   for (const auto& [field, value] : of_three) {
     RETURN_IF_ERROR(Expect(0 <= value && std::isfinite(value), field, "0 or more", value));
-    RETURN_IF_ERROR(Expect(value == 0 || o.channels == 3, field, "0 of grey images", value));
+    RETURN_IF_ERROR(Expect(value == 0 || o.channels == 3, field, "0, since the images are grey", value));
   }
   return Expect(o.hue <= 0.5, "hue", "at most half a turn, 0.5", o.hue);
 }

@@ -126,13 +126,20 @@ absl::Status Calibration::Load(const layers::LayerGraph& graph, const Calibratio
   TakeObservations();
   overlap_ = named.overlap;
   ASSIGN_OR_RETURN(backend_, target_.make_backend(named.devices));
+  std::vector<std::pair<partition::Plan, partition::LowerOptions>> runs;
   for (int64_t batch : batches) {
     absl::StatusOr<partition::Plan> plan =
         partition::NamedPlan(named.name, graph, {.devices = named.devices, .global_batch = batch});
     if (!plan.ok()) continue;
     plan->overlap = named.overlap;
-    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter,
-                     StepMeter::Create(graph, *plan, {.global_batch = batch, .dtype = target_.dtype}, backend_));
+    runs.emplace_back(*std::move(plan), partition::LowerOptions{.global_batch = batch, .dtype = target_.dtype});
+  }
+  // The devices share what the largest takes.
+  if (backend_->name() == "cpu" && !runs.empty()) {
+    RETURN_IF_ERROR(CheckHostMemory(graph, runs.back().first, runs.back().second));
+  }
+  for (const auto& [plan, lower] : runs) {
+    ASSIGN_OR_RETURN(std::unique_ptr<StepMeter> meter, StepMeter::Create(graph, plan, lower, backend_));
     loaded_.push_back(std::move(meter));
   }
   return absl::OkStatus();

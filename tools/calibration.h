@@ -70,8 +70,9 @@ class Calibration {
   explicit Calibration(CalibrationTarget target);
   ~Calibration();
 
-  // Loads the Programs of a network under one plan at some global batches, instead of those loaded before; none where the
-  // network or the batch does not split so.
+  // Loads the Programs of a network under one plan at some global batches, from the smallest, instead of those loaded
+  // before; none where the network or the batch does not split so. ResourceExhausted where CPU devices want more memory than
+  // is free.
   absl::Status Load(const layers::LayerGraph& graph, const CalibrationPlan& plan, const std::vector<int64_t>& batches);
   int loaded() const { return static_cast<int>(loaded_.size()); }
   // Runs one of them for at least `steps` steps and at least `time`.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "engine/control_groups.h"
 #include "engine/layouts.h"
 #include "program/memory.h"
@@ -107,6 +108,12 @@ int64_t LeastBytesOf(absl::Span<const program::Program* const> programs) {
   return bytes;
 }
 
+absl::Status NotEnoughMemory(const std::string& what, int64_t needed, int64_t available, const std::string& advice) {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%s needs at least %.1f GB of this machine's memory, %.1f GB are free; %s", what,
+                      static_cast<double>(needed) / kGigabyte, static_cast<double>(available) / kGigabyte, advice));
+}
+
 absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
                              const std::function<absl::StatusOr<int64_t>(int64_t batch)>& bytes_of, int64_t available) {
   if (needed <= available) return absl::OkStatus();
@@ -127,9 +134,19 @@ absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
     }
     advice = absl::StrFormat("a batch of %d would fit", fitting);
   }
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("batch: %d needs at least %.1f GB of this machine's memory, %.1f GB are free; %s", batch,
-                      static_cast<double>(needed) / kGigabyte, static_cast<double>(available) / kGigabyte, advice));
+  return NotEnoughMemory(absl::StrCat("batch: ", batch), needed, available, advice);
+}
+
+absl::Status CheckHostMemory(const layers::LayerGraph& graph, const partition::Plan& plan, partition::LowerOptions lower,
+                             int64_t available) {
+  const int64_t batch = lower.global_batch;
+  const auto bytes_of = [&](int64_t other) -> absl::StatusOr<int64_t> {
+    lower.global_batch = other;
+    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(graph, plan, lower));
+    return LeastBytesOf({&program});
+  };
+  ASSIGN_OR_RETURN(const int64_t needed, bytes_of(batch));
+  return CheckHostMemory(needed, batch, plan.mesh.device_count() * lower.micro_batches, bytes_of, available);
 }
 
 }  // namespace colonnade::tools

@@ -10,6 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "layers/graph.h"
+#include "partition/lower.h"
+#include "partition/plan.h"
 #include "program/program.h"
 
 namespace colonnade::tools {
@@ -27,11 +30,17 @@ int64_t AvailableMemory(const std::string& root = "");
 // images on the host. Nothing is allocated.
 int64_t LeastBytesOf(absl::Span<const program::Program* const> programs);
 
+// Returns the ResourceExhausted of "what needs at least … of this machine's memory, … are free; advice".
+absl::Status NotEnoughMemory(const std::string& what, int64_t needed, int64_t available, const std::string& advice);
+
 // Returns ResourceExhausted if the `needed` bytes of `batch` exceed `available`: it says what is needed, what there is, and
 // the largest multiple of `multiple` found to fit. `bytes_of` says what another batch needs; it is called a few times,
 // and only where the batch does not fit.
 absl::Status CheckHostMemory(int64_t needed, int64_t batch, int64_t multiple,
                              const std::function<absl::StatusOr<int64_t>(int64_t batch)>& bytes_of,
+                             int64_t available = AvailableMemory());
+// The same of steps of one plan, on a CPU backend of their own.
+absl::Status CheckHostMemory(const layers::LayerGraph& graph, const partition::Plan& plan, partition::LowerOptions lower,
                              int64_t available = AvailableMemory());
 
 }  // namespace colonnade::tools

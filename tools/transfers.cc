@@ -265,6 +265,15 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
   return run;
 }
 
+absl::Status CheckHostMemory(const TransferCase& transfer, int64_t available) {
+  ASSIGN_OR_RETURN(const program::Program program, MakeProgram(transfer, ElementsOf(transfer)));
+  const int64_t needed = LeastBytesOf({&program});
+  if (needed <= available) return absl::OkStatus();
+  const std::string what =
+      absl::StrFormat("%s of %d bytes on %d devices", transfer.operation, transfer.bytes, transfer.members);
+  return NotEnoughMemory(what, needed, available, "use fewer bytes or devices");
+}
+
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,
                                              const BackendMaker& make_backend) {
   ASSIGN_OR_RETURN(const TransferRun run, RunTransfer({.operation = what, .members = members, .bytes = bytes},

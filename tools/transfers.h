@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/backend.h"
+#include "tools/host_memory.h"
 
 namespace colonnade::tools {
 
@@ -61,6 +62,9 @@ struct TransferRun {
 // one of MeasurableTransferNames().
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend = CpuDevices);
+
+// Returns ResourceExhausted where CPU devices of `transfer` need more memory than this machine has free.
+absl::Status CheckHostMemory(const TransferCase& transfer, int64_t available = AvailableMemory());
 
 // Returns the median of `repeats`; Internal where a result is wrong.
 absl::StatusOr<TransferTime> MeasureTransfer(const std::string& what, int members, int64_t bytes, int repeats,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "cli/command_line/augment_words.h"
 #include "cli/output/progress.h"
 #include "cli/session/network.h"
@@ -164,6 +165,7 @@ absl::StatusOr<data::AugmentOptions> RecipeFor(const DataFlags& flags, const dat
           "--augment=scaled:N: expected at least %d, the side of what is cut, found %d", cut, options.resize));
     }
     if (shape[0] == 1) options.saturation = 0;  // grey has none to jitter
+    RETURN_IF_ERROR(base::WithContext(options.Check(), "--augment"));
   }
   return options;
 }

@@ -96,6 +96,8 @@ TEST_F(Command, BenchTransfersPrintsTheRowsBeforeOneThatFails) {
           ::setrlimit(RLIMIT_AS, &bytes);
         }));
     EXPECT_EQ(r.code, 12) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("--max-bytes: all_reduce of 4294967296 bytes on 2 devices needs at least 8.6 GB of this "
+                                 "machine's memory, "));
     if (*json_flag == '\0') {
       EXPECT_THAT(r.out, HasSubstr("# Avg bus bandwidth    : "));
       continue;
@@ -105,6 +107,15 @@ TEST_F(Command, BenchTransfersPrintsTheRowsBeforeOneThatFails) {
     EXPECT_EQ(found["transfers"][0]["size_bytes"], 4096);
     EXPECT_GT(found["average_busbw_gb_per_s"], 0);
   }
+}
+
+// Each measures Programs, after which the machine would have none left.
+TEST_F(Command, WhatMeasuresRefusesABatchThatThisMachineHasNoMemoryFor) {
+  const std::vector<std::string> refused = {"--batch: 1048576 needs at least ", " GB are free; a batch of ", " would fit"};
+  ExpectError("bench plans data --model=alexnet2012 --batch=1048576 --slices=1 --machine=cpu-2core", 12, refused);
+  ExpectError("bench step --model=alexnet2012 --batch=1048576 --steps=1 --backend=cpu", 12, refused);
+  ExpectError(absl::StrCat("calibrate --model=alexnet2012 --batch=1048576 --devices=1 --out=", In("m.json")), 12,
+              {"alexnet2012, single on 1, timed at batches around --batch: batch: 1572864 needs at least ", " would fit"});
 }
 
 TEST_F(Command, BenchIsAGroup) {

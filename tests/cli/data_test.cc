@@ -279,6 +279,8 @@ TEST_F(Data, WordsOfAugmentThatContradictEachOtherAreRefused) {
                 {"--augment: expected standard, none", "from 1 to 4096", word});
   }
   ExpectError(Train(folder, "--augment=scaled:8"), 2, {"--augment=scaled:N: expected at least 16", "found 8"});
+  ExpectError("train --model=two_column --data=digits --batch=32 --steps=1 --augment=lighting:0.1", 2,
+              {"--augment: lighting: expected 0, since the images are grey, found 0.1"});
   EXPECT_EQ(Run(Train(folder, "--classes=2 --augment=scaled:16,mirror,jitter:0.1")).code, 0);
 }
 

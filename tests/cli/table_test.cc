@@ -275,6 +275,15 @@ TEST_F(Table, AProfileWhoseDrawsCannotBeFittedHasNoInterval) {
   EXPECT_EQ(json::parse(r.out)["predicted"]["draws"], 0);
 }
 
+TEST_F(Table, ARowThatThisMachineHasNoMemoryForIsNotMeasured) {
+  Write("large.json", R"({"colonnade_rows": 1, "title": "t", "model": "alexnet2012", "batch": 1048576,
+    "rows": [{"name": "1", "devices": 1, "plan": "single", "step_ms": 100}]})");
+  const json row = Printed(absl::StrCat("--machine=local --rows=", In("large.json")))["rows"][0];
+  EXPECT_EQ(row["measured_step_ms"], nullptr);
+  EXPECT_THAT(row["note"].get<std::string>(),
+              ContainsRegex("^not measured: batch: 1048576 needs at least .* a batch of [0-9]+ would fit; does not fit: "));
+}
+
 // Its links are slower in this draw than the whole measured step allows.
 TEST_F(Table, IsPrintedThoughNoDrawCanBeFittedToItsRows) {
   json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/titan-2013.json")));

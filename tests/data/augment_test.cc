@@ -246,7 +246,8 @@ TEST(AugmentOptions, NameWhatCannotBeMeant) {
   expect([](AugmentOptions& o) { o.most_aspect = 0.5; }, "most_aspect: expected least_aspect or more, found 0.5");
   expect([](AugmentOptions& o) { o.brightness = -0.1; }, "brightness: expected 0 or more, found -0.1");
   expect([](AugmentOptions& o) { o.hue = 0.6; }, "hue: expected at most half a turn, 0.5, found 0.6");
-  expect([](AugmentOptions& o) { o.channels = 1, o.saturation = 0.5; }, "saturation: expected 0 of grey images, found 0.5");
+  expect([](AugmentOptions& o) { o.channels = 1, o.saturation = 0.5; },
+         "saturation: expected 0, since the images are grey, found 0.5");
   expect([](AugmentOptions& o) { o.cutout = -1; }, "cutout: expected 0 to 65536, found -1");
   expect([](AugmentOptions& o) { o.cropping = Cropping::kCentre, o.resize = 200; },
          "resize: expected 224 (what is cut) to 65536, found 200");

@@ -146,6 +146,20 @@ TEST(CheckHostMemory, LooksAtFewBatches) {
   EXPECT_LE(looks, 5);
 }
 
+TEST(CheckHostMemory, OfAPlanIsThatOfItsProgram) {
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  const partition::Plan plan = *partition::NamedPlan("hybrid", graph, {.devices = 4, .global_batch = 256});
+  const partition::LowerOptions lower{.global_batch = 256, .micro_batches = 2};
+  const program::Program program = *partition::Lower(graph, plan, lower);
+  const int64_t needed = LeastBytesOf({&program});
+  EXPECT_TRUE(CheckHostMemory(graph, plan, lower, needed).ok());
+  const absl::Status status = CheckHostMemory(graph, plan, lower, needed - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("batch: 256 needs at least "));
+  EXPECT_THAT(std::string(status.message()), ::testing::ContainsRegex("a batch of (224|232|240|248) would fit"))
+      << "of two micro-batches on 4 devices";
+}
+
 TEST(CheckHostMemory, SaysSoWhereNoBatchFits) {
   const absl::Status status = CheckHostMemory(BytesAt(64), 64, 4, BytesAt, BytesAt(4) - 1);
   EXPECT_THAT(std::string(status.message()), HasSubstr("use a smaller network"));

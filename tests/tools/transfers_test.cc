@@ -117,6 +117,16 @@ TEST(RunTransfer, ChecksBothEndsOfAPair) {
   EXPECT_EQ(RunTransfer(to_1, {}, Changing("y"))->wrong, 1);
 }
 
+// Two members' operands, and what each gathers.
+TEST(CheckHostMemory, OfATransferIsThatOfItsOperandsAndResults) {
+  const TransferCase gather{.operation = "all_gather", .members = 2, .bytes = 4000};
+  constexpr int64_t kNeeded = 2 * (4000 + 2 * 4000);
+  EXPECT_TRUE(CheckHostMemory(gather, kNeeded).ok());
+  const absl::Status status = CheckHostMemory(gather, kNeeded - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all_gather of 4000 bytes on 2 devices needs at least "));
+}
+
 TEST(TransferRun, PercentilesAreOfTheRepeats) {
   TransferRun run;
   for (int i = 1; i <= 100; ++i) run.seconds.push_back(i);
