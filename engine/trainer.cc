@@ -151,6 +151,9 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
     return absl::FailedPreconditionError(absl::StrFormat("copies: expected begin and end beside is_due, found no %s",
                                                          options.copies.begin ? "end" : "begin"));
   }
+  if (options.pauses.is_due && !options.pauses.at) {
+    return absl::FailedPreconditionError("pauses: expected at beside is_due, found none");
+  }
   return CheckPolicy(options.learning_rate);
 }
 

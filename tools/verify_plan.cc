@@ -514,6 +514,11 @@ absl::Status CheckOptions(const layers::LayerGraph& graph, const engine::DataSou
   if (options.steps < 1) {
     return absl::FailedPreconditionError(absl::StrFormat("steps: expected at least 1, found %d", options.steps));
   }
+  if (!options.make_backend || !options.make_program) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("VerifyOptions: expected make_backend and make_program, found no %s",
+                        options.make_backend ? "make_program" : "make_backend"));
+  }
   if (options.lower.mode != program::Mode::kTrain) {
     return absl::FailedPreconditionError("lower.mode: expected training, whose gradients are compared; found evaluation");
   }

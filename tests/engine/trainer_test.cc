@@ -379,6 +379,8 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
   refuses(
       Train(*setup.train, *digits, {.copies = {.is_due = [](int64_t) { return true; }, .begin = {}, .end = {}}}).status(),
       "copies: expected begin and end");
+  refuses(Train(*setup.train, *digits, {.pauses = {.is_due = [](int64_t) { return true; }, .at = {}}}).status(),
+          "pauses: expected at beside is_due");
   refuses(Train(*setup.eval, *digits, {}).status(), "expected a Program for training, found one for evaluation");
   refuses(Evaluate(*setup.train, *test).status(), "expected a Program for evaluation, found one for training");
   for (const data::Moments& other : {data::Moments{.std = {0.5}}, {.mean = {0.5}}}) {

@@ -326,6 +326,19 @@ TEST(SearchPlans, AlwaysJudgesTheNamedPlansAndRanksByTime) {
   for (const char* name : {"single", "data", "model", "hybrid", "owt"}) EXPECT_THAT(names, ::testing::Contains(name));
 }
 
+TEST(SearchPlans, RefuseOptionsWithoutCostOrJudge) {
+  const Judge judge = MakeJudge(2, 1e8, 64);
+  const engine::CostModel cost(judge.machine, 2);
+  const layers::LayerGraph graph = *models::BuildModel("two_column", {});
+  PlannerOptions without_cost = judge.Options(2, cost), without_judge = without_cost;
+  without_cost.cost = nullptr;
+  without_judge.judge = nullptr;
+  EXPECT_EQ(SearchPlans(graph, without_cost).status(),
+            absl::FailedPreconditionError("PlannerOptions: expected cost and judge, found no cost"));
+  EXPECT_EQ(SearchPlans(graph, without_judge).status(),
+            absl::FailedPreconditionError("PlannerOptions: expected cost and judge, found no judge"));
+}
+
 TEST(SearchPlans, WhatDoesNotFitComesLast) {
   const Judge judge = MakeJudge(2, 1e8, 64);
   const engine::CostModel cost(judge.machine, 2);

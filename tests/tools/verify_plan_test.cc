@@ -95,6 +95,10 @@ TEST(VerifyPlan, WhatComparesNothingOrContradictsItselfIsRefused) {
   refuses(
       "steps: expected at least 1, found 0", [](VerifyOptions& o) { o.steps = 0; }, graph);
   refuses(
+      "found no make_backend", [](VerifyOptions& o) { o.make_backend = nullptr; }, graph);
+  refuses(
+      "found no make_program", [](VerifyOptions& o) { o.make_program = nullptr; }, graph);
+  refuses(
       "lower.mode: expected", [](VerifyOptions& o) { o.lower.mode = program::Mode::kEval; }, graph);
   refuses(
       "reference or bf16, found both", [](VerifyOptions& o) { o.reference = o.bf16 = true; }, graph);
