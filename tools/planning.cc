@@ -139,6 +139,29 @@ std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph&
       machine.Title(), machine.step_sec.value, model, graph.name);
 }
 
+namespace {
+
+// Judges anew, with all that the search left out, whether the first fits, until one does or none is left.
+absl::StatusOr<std::vector<partition::Candidate>> JudgeMemoryOfTheFirst(const engine::Machine& machine,
+                                                                        const engine::Simulator& simulator,
+                                                                        const layers::LayerGraph& graph,
+                                                                        const partition::PlannerOptions& options,
+                                                                        std::vector<partition::Candidate> found) {
+  while (found.front().fits) {
+    if (options.is_stopped()) return absl::CancelledError("the search for a plan was stopped");
+    if (options.progress) options.progress(static_cast<int>(found.size()), 1);
+    partition::Candidate& first = found.front();
+    ASSIGN_OR_RETURN(const int64_t peak, PeakMemoryOf(machine, simulator, graph, first.plan, options.lower));
+    if (peak <= options.memory_bytes) break;
+    first.fits = false;
+    first.judgement.peak_memory_bytes = peak;
+    SortCandidates(found);
+  }
+  return found;
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Machine& machine,
                                                                 const layers::LayerGraph& graph,
                                                                 const partition::LowerOptions& lower, int devices,
@@ -173,17 +196,8 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
   SortCandidates(found);
   // Whether it fits is not what the search judged where that leaves something out.
   const bool judges_all = machine.cores.value == 0 && lower.micro_batches <= partition::kMostMicroBatchesJudged;
-  while (!judges_all && options.memory_bytes > 0 && found.front().fits) {
-    if (options.is_stopped()) return absl::CancelledError("the search for a plan was stopped");
-    if (search.progress) search.progress(static_cast<int>(found.size()), 1);
-    partition::Candidate& first = found.front();
-    ASSIGN_OR_RETURN(const int64_t peak, PeakMemoryOf(machine, simulator, graph, first.plan, lower));
-    if (peak <= options.memory_bytes) break;
-    first.fits = false;
-    first.judgement.peak_memory_bytes = peak;
-    SortCandidates(found);
-  }
-  return found;
+  if (judges_all || options.memory_bytes == 0) return found;
+  return JudgeMemoryOfTheFirst(machine, simulator, graph, options, std::move(found));
 }
 
 absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,

@@ -173,6 +173,26 @@ std::string ReadDecimal(std::string& text) {
   return "";
 }
 
+// The message, and behind it which flag may be meant by the word that it names, or which sub-commands have it.
+std::string WithFlagMeant(const std::string& message, const std::vector<std::string>& words, const CLI::App* meant,
+                          const CLI::App& app) {
+  std::vector<std::string> known;
+  if (meant != nullptr) {
+    for (const CLI::Option* option : meant->get_options()) known.push_back(option->get_name());
+  }
+  for (const std::string& given : words) {
+    const std::string word = given.substr(0, given.find('='));
+    const bool is_flag_like = word.size() > 1 && (word[0] == '-' || word.size() < given.size());
+    const bool is_known = meant != nullptr && meant->get_option_no_throw(word) != nullptr;
+    if (!is_flag_like || is_known || !Says(message, word)) continue;
+    const std::string nearest = FlagMeant(word, known);
+    if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
+    const std::string who = meant != nullptr && word[0] == '-' ? WhoHasIt(word, *meant, app) : "";
+    if (!who.empty()) return absl::StrCat(message, who);
+  }
+  return message;
+}
+
 }  // namespace
 
 void ReadWholeNumbersInDecimal(CLI::App& app) {
@@ -202,7 +222,6 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
 }
 
 std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::vector<std::string> known;
   const std::vector<std::string> commands = NamesOfCommands(app);
   const CLI::App* const meant = CommandOf(app, words);
   std::string message = Reworded(error.what(), words, meant);
@@ -226,20 +245,7 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
     message = UnexpectedBeside(message, meant->remaining(), *meant);
     if (!absl::StartsWith(message, "unknown flag ")) return message;
   }
-  if (meant != nullptr) {
-    for (const CLI::Option* option : meant->get_options()) known.push_back(option->get_name());
-  }
-  for (const std::string& given : words) {
-    const std::string word = given.substr(0, given.find('='));
-    const bool is_flag_like = word.size() > 1 && (word[0] == '-' || word.size() < given.size());
-    const bool is_known = meant != nullptr && meant->get_option_no_throw(word) != nullptr;
-    if (!is_flag_like || is_known || !Says(message, word)) continue;
-    const std::string nearest = FlagMeant(word, known);
-    if (!nearest.empty()) return absl::StrFormat("%s; did you mean \"%s\"?", message, nearest);
-    const std::string who = meant != nullptr && word[0] == '-' ? WhoHasIt(word, *meant, app) : "";
-    if (!who.empty()) return absl::StrCat(message, who);
-  }
-  return message;
+  return WithFlagMeant(message, words, meant, app);
 }
 
 }  // namespace colonnade::cli

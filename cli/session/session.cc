@@ -215,14 +215,16 @@ absl::StatusOr<Session> OpenSession(const SessionFlags& flags, const data::Sampl
   return session;
 }
 
-absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
-    const SessionFlags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
-    std::function<void(int64_t position, const absl::Status& why)> on_padded) {
+namespace {
+
+absl::StatusOr<data::PipelineOptions> PipelineOptionsOf(const SessionFlags& flags, const Session& session,
+                                                        const data::SampleSet& samples, data::SplitOf split,
+                                                        const data::Moments& moments) {
   const program::Shape& shape = session.graph.nodes[0].sample_shape;
   ASSIGN_OR_RETURN(data::AugmentOptions augment,
-                   RecipeFor(flags.data, *samples, shape, split, session.model.shifts_images, session.test_view));
+                   RecipeFor(flags.data, samples, shape, split, session.model.shifts_images, session.test_view));
   ASSIGN_OR_RETURN(data::AugmentOptions test_recipe,
-                   RecipeFor(flags.data, *samples, shape, data::SplitOf::kTest, /*shifts=*/false));
+                   RecipeFor(flags.data, samples, shape, data::SplitOf::kTest, /*shifts=*/false));
   test_recipe.frame = 0;  // which is not measured
   const bool train = split == data::SplitOf::kTrain;
   data::PipelineOptions options{
@@ -239,6 +241,15 @@ absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
       .border = flags.data.pad};
   if (!flags.data.mean.empty()) options.moments.mean = flags.data.mean;
   if (!flags.data.std.empty()) options.moments.std = flags.data.std;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<data::Pipeline>> OpenStream(
+    const SessionFlags& flags, Session& session, Samples samples, data::SplitOf split, const data::Moments& moments,
+    std::function<void(int64_t position, const absl::Status& why)> on_padded) {
+  ASSIGN_OR_RETURN(data::PipelineOptions options, PipelineOptionsOf(flags, session, *samples, split, moments));
   if (on_padded) {
     options.bad_sample = data::BadSample::kPad;
     options.on_padded = std::move(on_padded);
