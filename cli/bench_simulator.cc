@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/flags.h"
 #include "cli/commands.h"
@@ -224,8 +225,8 @@ void PrintAccuracy(const Accuracy& accuracy) {
                             100 * *std::max_element(errors.begin(), errors.end())));
   const std::optional<PlanOrder> order = accuracy.OrderOfPlans();
   if (!order.has_value()) return;
-  PrintLine(absl::StrFormat("plans that differ by more than their spreads: %d pairs, %d predicted in their order",
-                            order->pairs, order->right));
+  PrintLine(absl::StrFormat("plans that differ by more than their spreads: %s, %d predicted in their order",
+                            base::Counted(order->pairs, "pair"), order->right));
 }
 
 Json AccuracyJson(const Accuracy& accuracy) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/errors.h"
 #include "cli/command_line/flags.h"
@@ -159,9 +160,9 @@ absl::StatusOr<tools::Ceilings> DrawRoofline(const StepFlags& flags, const Sessi
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                    OpenBackend(flags.backend, devices, session.threads_per_device, /*times_tasks=*/true));
   ASSIGN_OR_RETURN(const tools::Ceilings ceilings, tools::MeasureCeilings(*backend, DTypeOf(flags.backend)));
-  const std::string title =
-      absl::StrFormat("%s, batch %d, plan %s on %d %s device%s, %s", session.graph.name, flags.plan.batch, session.plan.name,
-                      devices, backend->name() == "cuda" ? "CUDA" : "CPU", devices > 1 ? "s" : "", DTypeName(flags.backend));
+  const std::string title = absl::StrFormat(
+      "%s, batch %d, plan %s on %s, %s", session.graph.name, flags.plan.batch, session.plan.name,
+      base::Counted(devices, backend->name() == "cuda" ? "CUDA device" : "CPU device"), DTypeName(flags.backend));
   RETURN_IF_ERROR(engine::ReplaceFile(path, tools::RooflineAsSvg(title, program, seconds, ceilings)));
   return ceilings;
 }

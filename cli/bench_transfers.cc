@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "cli/build_facts.h"
@@ -90,8 +91,8 @@ absl::StatusOr<Versions> VersionsOf(const BackendFlags& flags, int devices) {
     versions.libraries = absl::StrCat("oneDNN ", cpu::AboutOneDnn().version);
     const HostFacts host = ReadHost();
     const std::string processor = host.processor.empty() ? host.architecture : host.processor;
-    versions.devices.assign(devices, absl::StrFormat("thread of %d core%s, %s", host.usable_cores,
-                                                     host.usable_cores == 1 ? "" : "s", processor));
+    versions.devices.assign(devices,
+                            absl::StrFormat("thread of %s, %s", base::Counted(host.usable_cores, "core"), processor));
     return versions;
   }
   ASSIGN_OR_RETURN(const cuda::CudaFacts cuda, cuda::AboutCuda());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "base/with_context.h"
@@ -193,7 +194,7 @@ absl::StatusOr<LeftOut> RunPlans(const CalibrateFlags& flags, int devices, absl:
       runs.push_back({&graph, plan, tools::CalibrationBatches(flags.input.batch, devices, plan.devices)});
   }
   CalibrationTime time = TimeOf(flags, runs, kInAll - afterwards);
-  Say(absl::StrFormat("calibrating by %d plan%s of %s: about %s, %s", runs.size(), runs.size() == 1 ? "" : "s",
+  Say(absl::StrFormat("calibrating by %s of %s: about %s, %s", base::Counted(runs.size(), "plan"),
                       absl::StrJoin(names, ", "), Clock(time.Left(0, absl::ZeroDuration()) + afterwards),
                       flags.long_run ? "as long as it takes" : "at most 3 minutes (--long: all rounds of all plans)"));
   LeftOut left_out;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/flags.h"
@@ -71,9 +72,9 @@ void PrintTest(const EvalFlags& flags, const std::string& model, const engine::E
                {"test", TestJson(report)},
                {"images_per_s", images_per_s}});
   } else if (report.count > 0) {
-    const std::string part = stopped ? absl::StrFormat("stopped, of %d images only: ", report.count) : "";
-    PrintLine(absl::StrFormat("%stop-1 %.2f %%, top-5 %.2f %%, loss %.6f, %d images, %.0f images/s", part,
-                              100 * report.top1(), 100 * report.top5(), report.loss, report.count, images_per_s));
+    const std::string part = stopped ? absl::StrFormat("stopped, of %s only: ", base::Counted(report.count, "image")) : "";
+    PrintLine(absl::StrFormat("%stop-1 %.2f %%, top-5 %.2f %%, loss %.6f, %s, %.0f images/s", part, 100 * report.top1(),
+                              100 * report.top5(), report.loss, base::Counted(report.count, "image"), images_per_s));
   }
 }
 
@@ -84,8 +85,8 @@ void SayNotesOn(const Test& test, const SessionFlags& flags, const std::optional
   }
   if (flags.data.source == kSyntheticData) Say(kNoteOnNoise);
   if (flags.plan.batch <= test.samples->size()) return;
-  Say(absl::StrFormat("note: a batch of %d is computed for %d images; a --batch near their number takes less time",
-                      flags.plan.batch, test.samples->size()));
+  Say(absl::StrFormat("note: a batch of %d is computed for %s; a --batch near that number takes less time", flags.plan.batch,
+                      base::Counted(test.samples->size(), "image")));
 }
 
 absl::Status RunEval(EvalFlags flags, const std::atomic<bool>& stop, Outcome& outcome) {

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/counted.h"
 #include "cli/command_line/flags.h"
 #include "cli/commands.h"
 #include "cli/output/output.h"
@@ -111,13 +112,10 @@ std::string Gib(int64_t bytes) { return absl::StrFormat("%.1f GiB", static_cast<
 
 // "3 days"
 std::string InWords(absl::Duration age) {
-  const auto words = [](int64_t count, const char* unit) {
-    return absl::StrFormat("%d %s%s", count, unit, count == 1 ? "" : "s");
-  };
-  if (age < absl::Minutes(1)) return words(age / absl::Seconds(1), "second");
-  if (age < absl::Hours(1)) return words(age / absl::Minutes(1), "minute");
-  if (age < absl::Hours(48)) return words(age / absl::Hours(1), "hour");
-  return words(age / absl::Hours(24), "day");
+  if (age < absl::Minutes(1)) return base::Counted(age / absl::Seconds(1), "second");
+  if (age < absl::Hours(1)) return base::Counted(age / absl::Minutes(1), "minute");
+  if (age < absl::Hours(48)) return base::Counted(age / absl::Hours(1), "hour");
+  return base::Counted(age / absl::Hours(24), "day");
 }
 
 // "0-3,8"

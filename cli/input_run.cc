@@ -6,7 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "cli/output/progress.h"
@@ -123,7 +124,7 @@ absl::StatusOr<InputRun> RunInput(const InputFlags& flags, const Samples& set, i
   const data::StageTimes before = pipeline->Stages();
   const absl::Time begin = base::SteadyNow();
   const absl::Duration used = ProcessorTime(CLOCK_PROCESS_CPUTIME_ID);
-  CountProgress progress(absl::StrFormat("reading with %d thread%s:", threads, threads == 1 ? "" : "s"), "images");
+  CountProgress progress(absl::StrCat("reading with ", base::Counted(threads, "thread"), ":"), "images");
   const int64_t end = first + amount.epochs * set->size();
   while (reader.position() < end && run.elapsed < amount.time) {
     RETURN_IF_ERROR(reader.ReadBatch(end, visit));

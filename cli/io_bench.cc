@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "base/with_context.h"
@@ -106,7 +107,7 @@ absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, const data
 
 // The same of several threads together.
 absl::StatusOr<DecodingAlone> DecodeAlone(const data::SampleSet& set, uint64_t seed, int64_t channels, int threads) {
-  const CountProgress progress(absl::StrFormat("decoding alone with %d thread%s", threads, threads == 1 ? "" : "s"));
+  const CountProgress progress(absl::StrCat("decoding alone with ", base::Counted(threads, "thread")));
   const data::SampleOrder order(seed, /*epoch=*/0, set.size());
   std::vector<std::future<absl::StatusOr<DecodingAlone>>> all;
   for (int i = 0; i < threads; ++i) {
@@ -161,11 +162,12 @@ void PrintReport(const IoBenchFlags& flags, const InputReport& report) {
   }
   const data::JpegIndices::Kept& indices = report.fastest().indices;
   if (indices.indices > 0) {
-    PrintLine(absl::StrFormat("indices of %d JPEGs took %.1f MB; with them %d parts were decoded", indices.indices,
-                              static_cast<double>(indices.bytes) / 1e6, indices.decoded));
+    PrintLine(absl::StrFormat("indices of %s took %.1f MB; with them %s decoded", base::Counted(indices.indices, "JPEG"),
+                              static_cast<double>(indices.bytes) / 1e6,
+                              base::Counted(indices.decoded, "part", "was", "were")));
   }
-  PrintLine(absl::StrFormat("at most %.1f MB were in memory; %d batches of %.1f MB at once",
-                            static_cast<double>(report.peak_bytes) / 1e6, flags.data.prefetch,
+  PrintLine(absl::StrFormat("at most %.1f MB were in memory; %s of %.1f MB at once",
+                            static_cast<double>(report.peak_bytes) / 1e6, base::Counted(flags.data.prefetch, "batch"),
                             static_cast<double>(report.fastest().batch_bytes) / 1e6));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
@@ -45,8 +46,8 @@ std::string HowOftenSlower(const Prediction& p, size_t candidate) {
   if (candidate == 0 || !p.drawn.has_value()) return "";  // the first is the plan
   const std::optional<size_t> drawn = DrawnAs(p, candidate);
   if (!drawn.has_value()) return "  not drawn";
-  return absl::StrFormat("  slower than the plan in %.0f of %d draws", p.drawn->PartFaster(0, *drawn) * p.drawn->draws(),
-                         p.drawn->draws());
+  return absl::StrFormat("  slower than the plan in %.0f of %s", p.drawn->PartFaster(0, *drawn) * p.drawn->draws(),
+                         base::Counted(p.drawn->draws(), "draw"));
 }
 
 Json PredictedPlanJson(const PredictionFlags& flags, const Prediction& p) {
@@ -202,8 +203,7 @@ void PrintCandidates(const Prediction& p) {
   const std::string within =
       p.least_sec > 0 ? absl::StrFormat("; the choice is within %.1f %% of that.", 100 * (step / p.least_sec - 1)) : "";
   PrintLine("");
-  PrintLine(absl::StrFormat("%d plan%s simulated.%s%s", p.candidates.size(), p.candidates.size() == 1 ? "" : "s",
-                            BoundText(p), within));
+  PrintLine(absl::StrFormat("%s simulated.%s%s", base::Counted(p.candidates.size(), "plan"), BoundText(p), within));
   PrintLine(
       "The best of each choice, and the best of every name and number of devices; +N: so many more of a choice, which");
   PrintLine("split layers otherwise or reduce in other pieces:");
@@ -282,8 +282,8 @@ std::vector<tools::ReportSection> SectionsOf(const Prediction& p) {
          shown.more > 0 ? absl::StrCat("+", shown.more) : "", c.fits ? "" : "does not fit"});
   }
   sections.push_back({.title = "Plans compared",
-                      .text = absl::StrFormat("%d plans were simulated.%s%s", p.candidates.size(), BoundText(p),
-                                              p.least_sec > 0 ? "." : ""),
+                      .text = absl::StrFormat("%s simulated.%s%s", base::Counted(p.candidates.size(), "plan", "was", "were"),
+                                              BoundText(p), p.least_sec > 0 ? "." : ""),
                       .tables = {std::move(plans)}});
   return sections;
 }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/flags.h"
@@ -194,8 +195,10 @@ absl::Status CheckAllAnswered(const Question& question, size_t asked, bool was_s
   for (auto it = unanswered.begin(); it != end; ++it) Warn(it->second.message());
   if (was_stopped) return absl::OkStatus();
   const absl::Status& first = unanswered.begin()->second;
-  return absl::Status(first.code(), absl::StrFormat("%d of %d images have no answer; the first: %s",
-                                                    std::distance(unanswered.begin(), end), asked, first.message()));
+  const auto count = std::distance(unanswered.begin(), end);
+  return absl::Status(first.code(),
+                      absl::StrFormat("%d of %s %s no answer; the first: %s", count, base::Counted(asked, "image"),
+                                      count == 1 ? "has" : "have", first.message()));
 }
 
 absl::Status RunPredict(PredictFlags flags, const std::atomic<bool>& stop, Outcome& outcome) {

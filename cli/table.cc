@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "cli/command_line/config.h"
@@ -234,13 +235,12 @@ absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& tab
       continue;
     }
     if (row.row.devices > most) {
-      AddNote(absl::StrFormat("not measured: %d devices on %d %s measure nothing", row.row.devices, most,
-                              on_gpus ? (most == 1 ? "GPU" : "GPUs") : "cores"),
+      AddNote(absl::StrFormat("not measured: %d devices on %s measure nothing", row.row.devices,
+                              base::Counted(most, on_gpus ? "GPU" : "core")),
               row);
       continue;
     }
-    const std::string where =
-        on_gpus ? "" : absl::StrFormat(" on %d core%s", row.row.devices, row.row.devices == 1 ? "" : "s");
+    const std::string where = on_gpus ? "" : absl::StrCat(" on ", base::Counted(row.row.devices, "core"));
     Say(absl::StrCat("measuring ", row.row.label, where));
     CountProgress progress(absl::StrCat("measuring ", row.row.label, where, ":"));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/launcher.h"
@@ -184,7 +185,7 @@ absl::Status TrainFrom(const TrainFlags& flags, const std::atomic<bool>& stop, c
     const std::string what =
         flags.epochs > 0
             ? absl::StrFormat("%.7g epoch%s done, %d asked for", epochs, epochs == 1 ? " is" : "s are", flags.epochs)
-            : absl::StrFormat("%d step%s done, %d asked for", done, done == 1 ? " is" : "s are", course.steps);
+            : absl::StrFormat("%s done, %d asked for", base::Counted(done, "step", "is", "are"), course.steps);
     Say(absl::StrCat(what, ": nothing is left to do; more --steps or --epochs go on"));
     return absl::OkStatus();
   }
@@ -337,8 +338,8 @@ class Training {
     if (!launcher.empty()) Warn(launcher);
     NoteFewerClasses(flags_.network, run_.session.graph, data::LabelledClasses(*streams_.train_samples), /*advises=*/true);
     if (const int64_t warm_up = course_.learning_rate.warm_up; warm_up > course_.steps) {
-      Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %d steps, whose rate stays below --lr", warm_up,
-                          course_.steps));
+      Say(absl::StrFormat("note: --warm-up=%d is longer than the run of %s, whose rate stays below --lr", warm_up,
+                          base::Counted(course_.steps, "step")));
     }
     if (const std::string growth = GrowthNote(course_.learning_rate); !growth.empty()) Say(growth);
     const bool is_noise = flags_.data.source == kSyntheticData;
@@ -415,7 +416,7 @@ class Training {
     if (!finite.ok()) return Warn(absl::StrCat("nothing was saved: ", finite.message()));
     const absl::Status weights = SaveAllWeights(flags_, run_, streams_.metadata, outcome_);
     if (!weights.ok()) Warn(absl::StrCat("weights were not saved: ", weights.message()));
-    if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %d steps are saved", steps_done));
+    if (!outcome_.saved.empty()) Say(absl::StrFormat("the weights of %s are saved", base::Counted(steps_done, "step")));
     if (!checkpointing_->saves()) return;
     absl::Status checkpoint = checkpointing_->SaveLast(steps_done, run_.train->loaded());
     checkpoint.Update(checkpointing_->Finish());

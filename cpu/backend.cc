@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cpu/about.h"
 #include "cpu/device.h"
@@ -87,9 +88,10 @@ int DefaultThreadsPerDevice(int devices) { return std::max(1, std::min(UsableCor
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCpuBackend(const CpuOptions& options) {
   if (options.devices < 1 || options.threads_per_device < 0 || options.memory_limit_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("a CPU backend of ", options.devices, " devices with ",
-                                                   options.threads_per_device, " threads each and a limit of ",
-                                                   options.memory_limit_bytes, " bytes; these must be ≥ 1, ≥ 0, ≥ 0"));
+    return absl::InvalidArgumentError(absl::StrCat("a CPU backend of ", base::Counted(options.devices, "device"), " with ",
+                                                   base::Counted(options.threads_per_device, "thread"),
+                                                   " each and a limit of ", options.memory_limit_bytes,
+                                                   " bytes; these must be ≥ 1, ≥ 0, ≥ 0"));
   }
   if (options.devices > 1 && TeamsAreBound()) {
     return absl::FailedPreconditionError(

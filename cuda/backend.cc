@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cuda/device.h"
 #include "cuda/load/arena.h"
@@ -42,8 +43,9 @@ class CudaBackend : public engine::Backend {
 
 absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptions& options, std::shared_ptr<Calls> calls) {
   if (options.devices < 1 || options.memory_limit_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("a CUDA backend of ", options.devices, " devices with a limit of ",
-                                                   options.memory_limit_bytes, " bytes; these must be ≥ 1 and ≥ 0"));
+    return absl::InvalidArgumentError(absl::StrCat("a CUDA backend of ", base::Counted(options.devices, "device"),
+                                                   " with a limit of ", options.memory_limit_bytes,
+                                                   " bytes; these must be ≥ 1 and ≥ 0"));
   }
   if (options.graphs == Graphs::kOn && options.times_tasks) {
     return absl::InvalidArgumentError("steps as CUDA graphs: their tasks cannot be timed one by one");
@@ -55,7 +57,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
     if (options.devices > calls->gpu_count()) {
       return absl::FailedPreconditionError(
           absl::StrCat("collectives by NCCL: expected a GPU for each device, found ", options.devices, " devices on ",
-                       calls->gpu_count(), calls->gpu_count() == 1 ? " GPU" : " GPUs", "; choose copies between peers"));
+                       base::Counted(calls->gpu_count(), "GPU"), "; choose copies between peers"));
     }
   }
   for (int gpu = 1; gpu < std::min(options.devices, calls->gpu_count()); ++gpu) {

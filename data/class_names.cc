@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/counted.h"
 
 namespace colonnade::data {
 namespace {
@@ -21,14 +22,15 @@ constexpr absl::string_view kClassPrefix = "class ";
 absl::Status CheckLabel(int64_t label, int64_t classes) {
   const int64_t most = classes > 0 ? classes : kMostClasses;
   if (label >= 0 && label < most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat("expected a label from 0 and below %d classes, found %d", most, label));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected a label from 0 and below %s, found %d", base::Counted(most, "class"), label));
 }
 
 absl::StatusOr<std::vector<std::string>> NameClasses(std::vector<std::string> known, const std::vector<int32_t>& labels,
                                                      int64_t asked) {
   if (asked > 0 && static_cast<int64_t>(known.size()) > asked) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected at most %d class%s, found %d", asked, asked == 1 ? "" : "es", known.size()));
+        absl::StrFormat("expected at most %s, found %d", base::Counted(asked, "class"), known.size()));
   }
   int64_t count = std::max(asked, static_cast<int64_t>(known.size()));
   if (asked == 0 && !labels.empty()) count = std::max<int64_t>(count, *std::max_element(labels.begin(), labels.end()) + 1);
@@ -61,8 +63,8 @@ std::string NoteOfMissing(std::vector<std::string> missing, size_t classes) {
 
 std::string NoteOfLeftOut(int64_t files, absl::string_view one_of_them) {
   if (files == 0) return "";
-  return absl::StrFormat("%d file%s left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class", files,
-                         files == 1 ? " is" : "s are", one_of_them);
+  return absl::StrFormat("%s left out, such as %s: expected .jpg, .jpeg or .png, in the folder of a class",
+                         base::Counted(files, "file", "is", "are"), one_of_them);
 }
 
 }  // namespace colonnade::data

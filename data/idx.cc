@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "data/gzip.h"
@@ -74,8 +75,8 @@ absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::strin
   ASSIGN_OR_RETURN(IdxArray pixels, ParseIdx(images, images_name, 3));
   ASSIGN_OR_RETURN(IdxArray marks, ParseIdx(labels, labels_name, 1));
   if (marks.shape[0] != pixels.shape[0]) {
-    return Wrong(labels_name, absl::StrFormat("expected %d labels, one for each image of %s, found %d", pixels.shape[0],
-                                              images_name, marks.shape[0]));
+    return Wrong(labels_name, absl::StrFormat("expected %s, one for each image of %s, found %d",
+                                              base::Counted(pixels.shape[0], "label"), images_name, marks.shape[0]));
   }
   if (program::ElementCount(pixels.shape) == 0) {
     return Wrong(images_name, absl::StrFormat("expected images, found extents %s", program::ToString(pixels.shape)));
@@ -85,8 +86,8 @@ absl::StatusOr<ImageSet> ParseIdxPair(absl::string_view images, const std::strin
   for (size_t i = 0; i < marks.bytes.size(); ++i) {
     const int32_t label = static_cast<unsigned char>(marks.bytes[i]);
     if (classes > 0 && label >= classes) {
-      return Wrong(labels_name,
-                   absl::StrFormat("label of sample %d: expected below %d classes, found %d", i, classes, label));
+      return Wrong(labels_name, absl::StrFormat("label of sample %d: expected below %s, found %d", i,
+                                                base::Counted(classes, "class"), label));
     }
     set.labels.push_back(label);
   }

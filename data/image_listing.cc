@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "data/file.h"
 
@@ -124,9 +125,9 @@ absl::Status ListClass(const std::string& root, int32_t label, ImageListing& lis
   for (const WalkedFolder& folder : folders) AddImages(folder, label, listing);
   if (listing.files.size() > files) return absl::OkStatus();
   const int64_t others = listing.left_out - left_out;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found %s", root, name,
-                      others == 0 ? "none" : absl::StrFormat("%d other file%s alone", others, others == 1 ? "" : "s")));
+  return absl::InvalidArgumentError(absl::StrFormat("%s: class \"%s\": expected images (.jpg, .jpeg or .png), found %s",
+                                                    root, name,
+                                                    others == 0 ? "none" : base::Counted(others, "other file") + " alone"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "data/bad_samples.h"
@@ -90,8 +91,8 @@ void NoteUnlisted(const std::vector<RecordPlace>& places, int64_t file_bytes, st
   int64_t listed = 0;
   for (const RecordPlace& place : places) listed += place.end - place.offset;
   if (listed == file_bytes) return;
-  notes.push_back(absl::StrFormat("the index has %d records, in %d of %d bytes: the others are left out", places.size(),
-                                  listed, file_bytes));
+  notes.push_back(absl::StrFormat("the index has %s, in %d of %d bytes: the others are left out",
+                                  base::Counted(places.size(), "record"), listed, file_bytes));
 }
 
 // Keeps those of a file's undamaged records that the index lists, and notes how many it does not.
@@ -99,7 +100,8 @@ int64_t KeepListed(const std::vector<int64_t>& offsets, std::vector<RecordPlace>
   const size_t unlisted = std::erase_if(places, [&offsets](const RecordPlace& place) {
     return !std::binary_search(offsets.begin(), offsets.end(), place.offset);
   });
-  if (unlisted > 0) notes.push_back(absl::StrFormat("%d records are not in the index: they are left out", unlisted));
+  if (unlisted > 0)
+    notes.push_back(absl::StrCat(base::Counted(unlisted, "record", "is", "are"), " left out: not in the index"));
   return static_cast<int64_t>(offsets.size() - places.size());
 }
 
@@ -135,7 +137,8 @@ absl::StatusOr<FoundRecords> FindUndamaged(const ByteSource& file, const std::op
     found.damaged = KeepListed(*offsets, found.places, notes);
     found.damage = absl::StrFormat("%d of %d records in the index are not there", found.damaged, offsets->size());
   } else {
-    found.damage = absl::StrFormat("%d bytes in %d places are no records", recovered.skipped_bytes, recovered.gaps);
+    found.damage =
+        absl::StrFormat("%d bytes in %s are no records", recovered.skipped_bytes, base::Counted(recovered.gaps, "place"));
   }
   return found;
 }
@@ -357,10 +360,14 @@ absl::StatusOr<IndexedRecords> IndexImageRecords(const ByteSource& file, const s
   out.damaged = found.damaged + refused;
   if (out.damaged > 0) {
     if (refused == 0) out.damage = found.damage;
-    out.notes.push_back(absl::StrFormat("damaged: %s, and %d records have no header of an image; %d records are left",
-                                        found.damage, refused, out.labels.size()));
+    out.notes.push_back(absl::StrFormat("damaged: %s, and %s no header of an image; %s left", found.damage,
+                                        base::Counted(refused, "record", "has", "have"),
+                                        base::Counted(out.labels.size(), "record", "is", "are")));
   }
-  if (several > 0) out.notes.push_back(absl::StrFormat("%d records have more than one label: the first counts", several));
+  if (several > 0) {
+    out.notes.push_back(
+        absl::StrCat(base::Counted(several, "record", "has", "have"), " more than one label: the first counts"));
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "data/class_names.h"
@@ -34,8 +35,9 @@ bool HasAnImageForEachLabel(const ImageSet& set) {
 absl::Status CheckImages(const ImageSet& set) {
   RETURN_IF_ERROR(CheckImageShape(set.sample_shape));
   if (HasAnImageForEachLabel(set)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat("expected %d images %s, one for each label, found %d pixels", set.size(),
-                                                    program::ToString(set.sample_shape), set.pixels.size()));
+  return absl::InvalidArgumentError(absl::StrFormat("expected %s %s, one for each label, found %s",
+                                                    base::Counted(set.size(), "image"), program::ToString(set.sample_shape),
+                                                    base::Counted(set.pixels.size(), "pixel")));
 }
 
 absl::Status CheckLabels(const std::vector<int32_t>& labels, int64_t classes) {
@@ -54,8 +56,8 @@ absl::Status CheckSet(const ImageSet& set, std::vector<std::string>& names) {
     return absl::InvalidArgumentError(absl::StrFormat("classes: expected 0 or more, found %d", set.classes));
   }
   if (named > 0 && set.classes > 0 && named != set.classes) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected a name for each class or none, found %d names of %d classes", named, set.classes));
+    return absl::InvalidArgumentError(absl::StrFormat("expected a name for each class or none, found %s of %s",
+                                                      base::Counted(named, "name"), base::Counted(set.classes, "class")));
   }
   RETURN_IF_ERROR(CheckLabels(set.labels, std::max(named, set.classes)));
   ASSIGN_OR_RETURN(names, NameClasses(std::move(names), set.labels, set.classes));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "data/batch_ring.h"
 #include "data/sample_maker.h"
@@ -51,8 +52,8 @@ class Sums {
 
 absl::Status CheckCount(const char* name, const std::vector<double>& values, int64_t channels) {
   if (static_cast<int64_t>(values.size()) == channels || values.size() == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("%s: expected one number or one for each of %d channels, found %d", name, channels, values.size()));
+  return absl::FailedPreconditionError(absl::StrFormat("%s: expected one number or one for each of %s, found %d", name,
+                                                       base::Counted(channels, "channel"), values.size()));
 }
 
 // Which samples are measured, and how they are seen.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "data/sample_maker.h"
 #include "data/sample_order.h"
@@ -95,7 +96,7 @@ std::string DescribeCropping(const AugmentOptions& augment) {
     case Cropping::kWhole:
       return "";
     case Cropping::kPadded:
-      return absl::StrFormat(", shifted by up to %d pixel%s", augment.pad, augment.pad == 1 ? "" : "s");
+      return absl::StrCat(", shifted by up to ", base::Counted(augment.pad, "pixel"));
     case Cropping::kRandomResized:
       return absl::StrFormat(", random parts of %g to %g of the area", augment.least_area, augment.most_area);
     case Cropping::kScaledRandom:
@@ -177,8 +178,8 @@ absl::Status Pipeline::StartRing() {
 }
 
 std::string Pipeline::description() const {
-  return absl::StrFormat("%s: %d images %s, %d classes%s%s", set_->name(), size(), program::ToString(sample_shape_),
-                         LabelledClasses(*set_), options_.shuffle ? ", shuffled" : "",
+  return absl::StrFormat("%s: %s %s, %s%s%s", set_->name(), base::Counted(size(), "image"), program::ToString(sample_shape_),
+                         base::Counted(LabelledClasses(*set_), "class"), options_.shuffle ? ", shuffled" : "",
                          DescribeAugmentation(options_.augment));
 }
 

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 
@@ -44,12 +45,13 @@ bool SeesParts(const AugmentOptions& augment) {
 absl::Status CheckPixels(const StoredImage& stored, int64_t channels) {
   if (stored.channels != channels) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected an image of %d channels, found %d", channels, stored.channels));
+        absl::StrFormat("expected an image of %s, found %d", base::Counted(channels, "channel"), stored.channels));
   }
   const int64_t bytes = stored.height * stored.width * stored.channels;
   if (stored.height > 0 && stored.width > 0 && static_cast<int64_t>(stored.bytes.size()) == bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat("expected %d bytes, those of %d x %d pixels of %d channels, found %d",
-                                                    bytes, stored.height, stored.width, channels, stored.bytes.size()));
+  return absl::InvalidArgumentError(absl::StrFormat("expected %d bytes, those of %d x %d pixels of %s, found %d", bytes,
+                                                    stored.height, stored.width, base::Counted(channels, "channel"),
+                                                    stored.bytes.size()));
 }
 
 // `inside` has rows of so many bytes.

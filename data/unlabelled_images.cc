@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "data/file.h"
 #include "data/image_listing.h"
@@ -19,9 +19,7 @@ namespace fs = std::filesystem;
 class ImagesWithoutLabels final : public SampleSet {
  public:
   ImagesWithoutLabels(std::vector<std::string> files, std::vector<std::string> class_names)
-      : name_(absl::StrFormat("%d image file%s", files.size(), files.size() == 1 ? "" : "s")),
-        files_(std::move(files)),
-        class_names_(std::move(class_names)) {}
+      : name_(base::Counted(files.size(), "image file")), files_(std::move(files)), class_names_(std::move(class_names)) {}
 
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }

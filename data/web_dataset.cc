@@ -135,7 +135,7 @@ absl::StatusOr<ScannedTar> ScanFile(const std::string& path) {
 
 void NotePassedOver(const TarIndex& index, TarSamples& samples) {
   if (index.passed_over == 0) return;
-  samples.notes.push_back(absl::StrFormat("%d links and devices are passed over", index.passed_over));
+  samples.notes.push_back(absl::StrCat("links and devices passed over: ", index.passed_over));
 }
 
 absl::StatusOr<std::unique_ptr<SampleSet>> OpenOneTar(const std::string& path, SplitOf split, const DatasetOptions& options,

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
@@ -169,7 +170,7 @@ absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFi
                                    stated.header_xxh3, Xxh3Text(header)));
   }
   if (found.size() != stated.tensors.size()) {
-    return Damaged(absl::StrFormat("expected %d tensors, found %d", stated.tensors.size(), found.size()));
+    return Damaged(absl::StrFormat("expected %s, found %d", base::Counted(stated.tensors.size(), "tensor"), found.size()));
   }
   for (size_t i = 0; i < found.size(); ++i) {
     RETURN_IF_ERROR(CheckTensor(found[i], stated.tensors[i], found[i].bytes.data() - bytes.data()));
@@ -245,8 +246,8 @@ absl::StatusOr<Manifest> ManifestFromJson(absl::string_view text) {
   try {
     Manifest manifest = FromJson(json);
     if (AreOurs(manifest.files)) return manifest;
-    return Damaged(absl::StrFormat("expected %s and what an optimiser keeps, found %d files", FileNameOf(StateKind::kValue),
-                                   manifest.files.size()));
+    return Damaged(absl::StrFormat("expected %s and what an optimiser keeps, found %s", FileNameOf(StateKind::kValue),
+                                   base::Counted(manifest.files.size(), "file")));
   } catch (const Json::exception& error) {
     return Damaged(absl::StrCat("the manifest is not as it should be: ", error.what()));
   }

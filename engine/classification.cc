@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 
 namespace colonnade::engine {
@@ -15,7 +16,7 @@ absl::Status Fill(Executor& executor, absl::string_view name, absl::Span<const T
   ASSIGN_OR_RETURN(absl::Span<T> input, executor.NextInput<T>(name));
   if (values.size() != input.size()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("input \"%s\": expected %d values, found %d", name, input.size(), values.size()));
+        absl::StrFormat("input \"%s\": expected %s, found %d", name, base::Counted(input.size(), "value"), values.size()));
   }
   std::copy(values.begin(), values.end(), input.begin());
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "base/counted.h"
 
 namespace colonnade::engine {
 namespace {
@@ -104,8 +105,8 @@ absl::Status CheckPolicy(const LearningRatePolicy& policy) {
   if (policy.steps > warm_up) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "learning rate: expected the number of steps of the whole run (LearningRatePolicy::steps), more than those of the "
-      "warm-up, found %d steps and a warm-up of %d",
-      policy.steps, warm_up));
+      "warm-up, found %s and a warm-up of %d",
+      base::Counted(policy.steps, "step"), warm_up));
 }
 
 double LearningRateAt(const LearningRatePolicy& policy, int64_t step) {

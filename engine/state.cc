@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "engine/box_runs.h"
@@ -321,8 +322,9 @@ absl::Status WriteTensors(LoadedProgram& loaded, absl::Span<const NamedTensor> t
   ASSIGN_OR_RETURN(std::vector<const NamedTensor*> matched, Match(program, kind, tensors));
   for (const NamedTensor* tensor : matched) {
     if (tensor == nullptr || static_cast<int64_t>(tensor->values.size()) == program::ElementCount(tensor->shape)) continue;
-    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %d values, found %d", tensor->name,
-                                                      program::ElementCount(tensor->shape), tensor->values.size()));
+    return absl::InvalidArgumentError(absl::StrFormat("tensor \"%s\": expected %s, found %d", tensor->name,
+                                                      base::Counted(program::ElementCount(tensor->shape), "value"),
+                                                      tensor->values.size()));
   }
   for (size_t p = 0; p < matched.size(); ++p) {
     if (matched[p] == nullptr) continue;

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "engine/classification.h"
@@ -310,7 +311,7 @@ class Training {
         ReserveState(program, *copy);
       }
       return WithContext(CopyParameter(executor_.loaded(), parameter, *copy),
-                         absl::StrFormat("the state after %d steps cannot be saved", step));
+                         absl::StrFormat("the state after %s cannot be saved", base::Counted(step, "step")));
     }));
     if (copy == nullptr) return absl::OkStatus();  // a Program without state: nothing was copied
     copied_before_ = step;
@@ -334,8 +335,10 @@ class Training {
     // A run that goes on has had other steps.
     const bool are_all = options_.start.step == 0 && skipped_in_a_row_ == options_.steps;
     if (are_all || skipped_in_a_row_ == kMostSkippedInARow) {
-      return NotFiniteInTraining(
-          absl::StrFormat("%s %d steps were skipped; in the last", are_all ? "all" : "the last", skipped_in_a_row_), result);
+      return NotFiniteInTraining(skipped_in_a_row_ == 1 ? "the only step was skipped"
+                                                        : absl::StrFormat("%s %d steps were skipped; in the last",
+                                                                          are_all ? "all" : "the last", skipped_in_a_row_),
+                                 result);
     }
     report_.losses.push_back(result.loss);
     report_.skipped_steps += result.is_gate_closed;

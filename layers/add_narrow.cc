@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "layers/common_shardings.h"
 
 namespace colonnade::layers {
@@ -45,7 +46,7 @@ std::vector<Field> Fields(AddNarrow&) { return {}; }
 absl::StatusOr<program::Shape> OutputSampleShape(const AddNarrow&, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 2 || inputs[0].empty() || inputs[1].size() != inputs[0].size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected two inputs of equal rank with channels, found %d inputs", inputs.size()));
+        absl::StrFormat("expected two inputs of equal rank with channels, found %s", base::Counted(inputs.size(), "input")));
   }
   program::Shape widened = inputs[1];
   widened[0] = inputs[0][0];

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "layers/common_shardings.h"
 #include "program/epsilon.h"
@@ -172,7 +174,8 @@ absl::StatusOr<Sharding> NormBySamples(const BatchNorm& layer, const LayerShapes
   SetInnerPlacements(local, Placement::Replicated(), sharding);
   sharding.inner[kSums.index] = sharding.inner[kGradientSums.index] = added;
   if (layer.samples_per_group == 0) return sharding;
-  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size, absl::StrFormat("groups of %d samples", layer.samples_per_group),
+  RETURN_IF_ERROR(CheckDivides(Strategy::kBatch, axis_size,
+                               absl::StrCat("groups of ", base::Counted(layer.samples_per_group, "sample")),
                                local.inner[kSums.index][0]));
   const InnerPlacement own{.made = Placement::Split(0), .needed = Placement::Split(0)};
   sharding.inner[kSums.index] = sharding.inner[kGradientSums.index] = own;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "layers/common_shardings.h"
 #include "layers/product.h"
@@ -66,9 +67,9 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span
         absl::StrFormat("expected at least 1 output channel, found %d; set out_channels", layer.out_channels));
   }
   if (layer.groups < 1 || channels % layer.groups != 0 || layer.out_channels % layer.groups != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected groups that divide %d input channels and %d output channels, found %d groups", channels,
-                        layer.out_channels, layer.groups));
+    return absl::InvalidArgumentError(absl::StrFormat("expected groups that divide %s and %s, found %d groups",
+                                                      base::Counted(channels, "input channel"),
+                                                      base::Counted(layer.out_channels, "output channel"), layer.groups));
   }
   y[0] = layer.out_channels;
   return y;

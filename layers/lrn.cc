@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "layers/common_shardings.h"
 
@@ -47,8 +48,8 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Lrn& layer, absl::Span<co
   }
   if (layer.groups < 1 || inputs[0][0] % layer.groups != 0 || layer.size < 1 || layer.size % 2 == 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected groups that divide %d channels and an odd size, found groups %d, size %d", inputs[0][0],
-                        layer.groups, layer.size));
+        absl::StrFormat("expected groups that divide %s and an odd size, found groups %d, size %d",
+                        base::Counted(inputs[0][0], "channel"), layer.groups, layer.size));
   }
   const bool fit = program::FitsF32(layer.alpha) && program::FitsF32(layer.beta) && program::FitsF32(layer.k);
   if (!fit || layer.alpha < 0 || layer.beta < 0 || layer.k <= 0) {

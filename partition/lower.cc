@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "layers/traits.h"
@@ -62,8 +63,8 @@ absl::Status CheckPixels(const layers::LayerGraph& graph, const LowerOptions& op
   const size_t channels = static_cast<size_t>(graph.nodes[0].sample_shape[0]);
   if (options.pixels->scale.size() == channels && options.pixels->shift.size() == channels) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrFormat("pixels: expected a scale and a shift for each of %d channels, found %d and %d", channels,
-                      options.pixels->scale.size(), options.pixels->shift.size()));
+      absl::StrFormat("pixels: expected a scale and a shift for each of %s, found %d and %d",
+                      base::Counted(channels, "channel"), options.pixels->scale.size(), options.pixels->shift.size()));
 }
 
 absl::Status CheckTrains(const layers::LayerGraph& graph, const LowerOptions& options) {

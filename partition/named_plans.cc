@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "layers/traits.h"
@@ -171,9 +172,9 @@ absl::StatusOr<Mesh> MeshFor(const PlanForm& form, const NamedPlanOptions& optio
   const int columns = options.columns > 0 ? options.columns : are_all ? devices : 2;
   if (devices % columns != 0 || (are_all && columns != devices)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("plan \"%s\": expected %s, found %d column%s on %d device%s; %s", form.name,
-                        are_all ? "as many columns as devices" : "devices that its columns divide", columns,
-                        columns == 1 ? "" : "s", devices, devices == 1 ? "" : "s",
+        absl::StrFormat("plan \"%s\": expected %s, found %s on %s; %s", form.name,
+                        are_all ? "as many columns as devices" : "devices that its columns divide",
+                        base::Counted(columns, "column"), base::Counted(devices, "device"),
                         are_all ? "plan hybrid has several groups of columns" : "use another number of either"));
   }
   return Mesh::ReplicasByColumns(devices / columns, columns);

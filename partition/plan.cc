@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "partition/plan_fields.h"
 
@@ -50,7 +51,7 @@ std::string RangeOf(const NumberField& field) {
 }
 
 std::string StrategiesFor(const Mesh& mesh) {
-  return absl::StrFormat("a list of %d strategies, one for each axis", mesh.axis_count());
+  return absl::StrFormat("a list of %s, one for each axis", base::Counted(mesh.axis_count(), "strategy"));
 }
 
 std::string Shortened(std::string text) {
@@ -112,7 +113,8 @@ absl::Status CheckDeviceOrder(const Plan& plan) {
   bool are_all = static_cast<int>(devices.size()) == plan.mesh.device_count();
   for (size_t i = 0; i < devices.size(); ++i) are_all = are_all && devices[i] == static_cast<int>(i);
   if (are_all) return absl::OkStatus();
-  return WrongField(plan.name, "device_order", absl::StrFormat("each of %d devices once", plan.mesh.device_count()),
+  return WrongField(plan.name, "device_order",
+                    absl::StrFormat("each of %s once", base::Counted(plan.mesh.device_count(), "device")),
                     Shortened(absl::StrCat("[", absl::StrJoin(plan.device_order, ","), "]")));
 }
 

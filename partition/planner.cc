@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "partition/legality.h"
 #include "partition/named_plans.h"
@@ -50,7 +51,7 @@ class Search {
     RETURN_IF_ERROR(JudgeProposals());
     if (judge_.candidates().empty()) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "no plan splits network %s over %d devices at batch %d%s; %s", graph_.name, options_.devices,
+          "no plan splits network %s over %s at batch %d%s; %s", graph_.name, base::Counted(options_.devices, "device"),
           options_.lower.global_batch, micro_batches_ > 1 ? absl::StrFormat(" in micro-batches of %d", samples_) : "",
           refused_.message()));
     }

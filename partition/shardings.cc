@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "layers/common_shardings.h"
 #include "layers/traits.h"
@@ -241,9 +242,9 @@ absl::StatusOr<NodeSharding> ShardNode(const layers::LayerGraph& graph, LayerId 
                                        int64_t micro_batches, int64_t batch_step) {
   const LayerNode& node = graph.node(id);
   if (static_cast<int>(strategies.size()) != mesh.axis_count()) {
-    return InLayer(node,
-                   absl::InvalidArgumentError(absl::StrFormat("expected one strategy for each of the %d axes, found %d",
-                                                              mesh.axis_count(), strategies.size())));
+    return InLayer(
+        node, absl::InvalidArgumentError(absl::StrFormat("expected %s, one for each axis, found %d",
+                                                         base::Counted(mesh.axis_count(), "strategy"), strategies.size())));
   }
   const absl::Status batch = CheckBatchOf(node, BatchParts(mesh, strategies), global_batch, batch_step);
   if (!batch.ok()) return InLayer(node, batch);

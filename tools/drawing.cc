@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "engine/io/file.h"
@@ -185,12 +186,11 @@ class Drawing {
              {.size = 17, .bold = true});
     std::vector<std::string> axes;
     for (const program::MeshAxis& axis : plan_.mesh.axes) axes.push_back(absl::StrCat(axis.name, " ", axis.size));
-    std::string about = absl::StrFormat("%d %s, mesh %s; gradients: %s, %s the backward pass", plan_.mesh.device_count(),
-                                        plan_.mesh.device_count() == 1 ? "device" : "devices", absl::StrJoin(axes, " × "),
-                                        partition::Name(plan_.reduction), plan_.overlap ? "beside" : "after");
-    if (drawn_.reductions.empty()) {
-      about = absl::StrFormat("%d %s, mesh %s", plan_.mesh.device_count(),
-                              plan_.mesh.device_count() == 1 ? "device" : "devices", absl::StrJoin(axes, " × "));
+    std::string about =
+        absl::StrCat(base::Counted(plan_.mesh.device_count(), "device"), ", mesh ", absl::StrJoin(axes, " × "));
+    if (!drawn_.reductions.empty()) {
+      absl::StrAppendFormat(&about, "; gradients: %s, %s the backward pass", partition::Name(plan_.reduction),
+                            plan_.overlap ? "beside" : "after");
     }
     if (columns_ < plan_.mesh.device_count()) absl::StrAppend(&about, "; the first ", columns_, " are drawn");
     svg.Text(kMargin, 51, about, {.paint = Paint::kMuted});
@@ -392,10 +392,9 @@ absl::StatusOr<std::string> PlanAsText(const layers::LayerGraph& graph, const pa
     output = std::max(output, row.cells[0].output.size());
     weights = std::max(weights, row.cells[0].weights.size());
   }
-  const int devices = plan.mesh.device_count();
-  std::string text =
-      absl::StrFormat("%s under %s, batch %d, %d device%s; what device %d holds, and what moves\n", graph.name,
-                      base::Legible(plan.name), program.global_batch, devices, devices == 1 ? "" : "s", plan.device_at(0));
+  std::string text = absl::StrFormat("%s under %s, batch %d, %s; what device %d holds, and what moves\n", graph.name,
+                                     base::Legible(plan.name), program.global_batch,
+                                     base::Counted(plan.mesh.device_count(), "device"), plan.device_at(0));
   const auto append_moves = [&](const std::vector<Move>& moves) {
     for (const Move& move : moves) {
       absl::StrAppend(&text, "  ", program::Name(move.pass), " ", move.kind, " ", BytesOfADevice(move), GroupsInWords(move));

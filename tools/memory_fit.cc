@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "partition/named_plans.h"
 #include "program/memory.h"
@@ -100,14 +101,14 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
       [&](const partition::Plan& plan) { return PeakBytesOf(graph, plan, lower); });
   if (!found.has_value()) {
     return absl::ResourceExhaustedError(
-        absl::StrFormat("%s\nno named plan fits on this machine, of %d device%s; use a smaller --batch", message,
-                        machine.device_count(), machine.device_count() == 1 ? "" : "s"));
+        absl::StrFormat("%s\nno named plan fits on this machine, of %s; use a smaller --batch", message,
+                        base::Counted(machine.device_count(), "device")));
   }
   const int devices = found->plan.mesh.device_count();
   const std::string reduction = found->plan.reduction == partition::Reduction::kSharded ? " --reduction=sharded" : "";
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "%s\nthe nearest plan that fits: %s on %d device%s, %.0f MB; the same command with --plan=%s --devices=%d%s shows it",
-      message, found->plan.name, devices, devices == 1 ? "" : "s", static_cast<double>(found->peak_bytes) / kMegabyte,
+      "%s\nthe nearest plan that fits: %s on %s, %.0f MB; the same command with --plan=%s --devices=%d%s shows it", message,
+      found->plan.name, base::Counted(devices, "device"), static_cast<double>(found->peak_bytes) / kMegabyte,
       found->plan.name, devices, reduction));
 }
 

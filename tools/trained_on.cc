@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/json_text.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -65,8 +66,8 @@ absl::Status CheckCounts(const TrainedOn& trained_on) {
     return absl::InvalidArgumentError(absl::StrFormat("class_names: expected 1 to %d, found %d", kMostClassesStated, names));
   }
   if (trained_on.image.size() != 3) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("image: expected channels, rows and columns, found %d numbers", trained_on.image.size()));
+    return absl::InvalidArgumentError(absl::StrFormat("image: expected channels, rows and columns, found %s",
+                                                      base::Counted(trained_on.image.size(), "number")));
   }
   if (2 * trained_on.pad >= std::min(trained_on.image[1], trained_on.image[2])) {
     return absl::InvalidArgumentError(absl::StrFormat("pad: expected less than half of an image of %d x %d, found %d",
@@ -75,8 +76,8 @@ absl::Status CheckCounts(const TrainedOn& trained_on) {
   const auto channels = static_cast<size_t>(trained_on.image[0]);
   const size_t means = trained_on.moments.mean.size(), deviations = trained_on.moments.std.size();
   if (means == channels && deviations == channels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "mean and std: expected one number for each of %d channels, found %d and %d", channels, means, deviations));
+  return absl::InvalidArgumentError(absl::StrFormat("mean and std: expected one number for each of %s, found %d and %d",
+                                                    base::Counted(channels, "channel"), means, deviations));
 }
 
 absl::StatusOr<TrainedOn> FromJson(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
@@ -144,12 +145,12 @@ std::string ImageRateText(double per_second) {
 
 std::string DrawsText(int draws) {
   if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
-  return absl::StrFormat("%d draw%s (too few for an interval of 90 %%)", draws, draws == 1 ? "" : "s");
+  return absl::StrCat(base::Counted(draws, "draw"), " (too few for an interval of 90 %)");
 }
 
 std::string DrawsTitle(int draws) {
   if (draws >= kLeastForAnInterval) return "90 % of draws";
-  return draws == 0 ? "" : absl::StrFormat("of %d draw%s", draws, draws == 1 ? "" : "s");
+  return draws == 0 ? "" : absl::StrCat("of ", base::Counted(draws, "draw"));
 }
 
 double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }

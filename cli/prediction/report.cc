@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/build_facts.h"
 #include "cli/command_line/config.h"
@@ -38,9 +39,8 @@ std::string MegabytesText(double bytes) { return tools::Bytes(static_cast<int64_
 std::string Signed(double part) { return absl::StrFormat("%+.1f %%", 100 * part); }
 
 std::string TitleOf(const Session& session) {
-  const int devices = session.plan.mesh.device_count();
-  return absl::StrFormat("%s under %s on %d %s", session.graph.name, session.plan.name, devices,
-                         devices == 1 ? "device" : "devices");
+  return absl::StrFormat("%s under %s on %s", session.graph.name, session.plan.name,
+                         base::Counted(session.plan.mesh.device_count(), "device"));
 }
 
 // The first of the devices, and what is said of the others.

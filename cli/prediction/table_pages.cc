@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/output/progress.h"
 #include "cli/prediction/prediction.h"
@@ -83,8 +84,7 @@ absl::StatusOr<std::string> ErrorAgainstTime(const TableFlags& flags, const Tabl
             .x = "epochs",
             .y = "test error, %"},
            by_epoch),
-       tools::LineChart({.title = absl::StrFormat("The same runs as measured on this machine, %d %s", cores,
-                                                  cores == 1 ? "core" : "cores"),
+       tools::LineChart({.title = absl::StrCat("The same runs as measured on this machine, ", base::Counted(cores, "core")),
                          .x = "time of training, s",
                          .y = "test error, %"},
                         by_time)});

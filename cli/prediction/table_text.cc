@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "cli/output/output.h"
 #include "cli/prediction/prediction.h"
 #include "cli/session/devices.h"
@@ -121,9 +122,9 @@ void PrintTable(const Table& table) {
   }
   if (table.draws == 0) return;
   PrintLine(
-      absl::StrFormat("In %.0f of %d draws of the profile's uncertain numbers the rows are in the order of their simulated "
+      absl::StrFormat("In %.0f of %s of the profile's uncertain numbers the rows are in the order of their simulated "
                       "steps.",
-                      table.part_in_order * table.draws, table.draws));
+                      table.part_in_order * table.draws, base::Counted(table.draws, "draw")));
 }
 
 }  // namespace colonnade::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "cli/command_line/augment_words.h"
@@ -70,7 +71,7 @@ absl::StatusOr<Wanted> WantedBy(const NetworkFlags& flags) {
 
 // Where a set has more classes than the network, how that is to have as many.
 absl::Status WithAdviceOnClasses(const NetworkFlags& flags, int64_t classes, const absl::Status& status) {
-  const std::string found = absl::StrFormat("%d classes, found", classes);
+  const std::string found = absl::StrCat(base::Counted(classes, "class"), ", found");
   if (flags.classes > 0 || tools::IsNetworkFile(flags.model) || !absl::StrContains(status.message(), found)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), "; --classes says how many ", flags.model, " is to have"));

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/errors.h"
 #include "cli/output/progress.h"
@@ -190,14 +191,15 @@ absl::Status CheckImages(const NetworkFlags& flags, int64_t pad, const tools::Ne
   if (samples.classes() <= classes) return absl::OkStatus();
   const std::string remedy = is_file ? absl::StrCat("change the last layer before the loss in ", FileToChange(flags.model))
                                      : absl::StrFormat("set --classes=%d", samples.classes());
-  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %d class%s, %s has %d; %s", flags.model, classes,
-                                                       classes == 1 ? "" : "es", samples.name(), samples.classes(), remedy));
+  return absl::FailedPreconditionError(absl::StrFormat("model \"%s\" has %s, %s has %d; %s", flags.model,
+                                                       base::Counted(classes, "class"), samples.name(), samples.classes(),
+                                                       remedy));
 }
 
 void NoteFewerClasses(const NetworkFlags& flags, const layers::LayerGraph& graph, int64_t classes, bool advises) {
   if (classes >= graph.classes()) return;
   const bool is_default = flags.classes == 0 && !tools::IsNetworkFile(flags.model);
-  Say(absl::StrFormat("note: the network has %d classes, the data set %d%s", graph.classes(), classes,
+  Say(absl::StrFormat("note: the network has %s, the data set %d%s", base::Counted(graph.classes(), "class"), classes,
                       advises && is_default ? absl::StrFormat("; --classes=%d makes one of as many", classes) : ""));
 }
 

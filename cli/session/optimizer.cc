@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "cli/session/learning_rate.h"
 
@@ -130,7 +131,8 @@ std::string Describe(const partition::UpdateOptions& update) {
   if (update.clip_norm > 0) absl::StrAppendFormat(&text, ", clipped to norm %g", update.clip_norm);
   if (update.average_decay > 0) absl::StrAppendFormat(&text, ", averages of decay %g", update.average_decay);
   if (update.skips_not_finite) text += ", steps that are not finite skipped";
-  if (!update.frozen_layers.empty()) absl::StrAppendFormat(&text, ", %d layers frozen", update.frozen_layers.size());
+  if (!update.frozen_layers.empty())
+    absl::StrAppend(&text, ", ", base::Counted(update.frozen_layers.size(), "layer"), " frozen");
   for (const auto& [layer, rate] : update.layer_rates) absl::StrAppendFormat(&text, ", rate of %s times %g", layer, rate);
   return text;
 }

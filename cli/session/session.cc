@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
@@ -113,20 +114,20 @@ absl::StatusOr<ChosenPlan> AutomaticPlan(const SessionFlags& flags, const Sessio
                                          std::vector<partition::Candidate>& candidates) {
   ASSIGN_OR_RETURN(engine::Machine machine, OpenMachine(flags.profile, flags.backend));
   CountProgress progress("planning:");
-  absl::StatusOr<std::vector<partition::Candidate>> found = tools::SearchPlansOn(
-      machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.plan.devices, 1),
-      {.settings = PlanSettingsOf(flags.plan), .progress = [&](int judgements, double part) {
-         progress.Show(static_cast<int64_t>(part * 100), 100,
-                       absl::StrFormat(" of the search, %d plan%s", judgements, judgements == 1 ? "" : "s"));
-       }});
+  absl::StatusOr<std::vector<partition::Candidate>> found =
+      tools::SearchPlansOn(machine, session.graph, LowerOptionsOf(flags, session, mode), std::max(flags.plan.devices, 1),
+                           {.settings = PlanSettingsOf(flags.plan), .progress = [&](int judgements, double part) {
+                              progress.Show(static_cast<int64_t>(part * 100), 100,
+                                            absl::StrCat(" of the search, ", base::Counted(judgements, "plan")));
+                            }});
   if (!found.ok()) return FieldAsFlag(found.status(), "devices");
   candidates = *std::move(found);
   partition::Plan plan = candidates.front().plan;
   if (!candidates.front().fits) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "no plan fits on %d device%s of machine %s: the smallest needs %.7g MB, a device has %.7g MB; use more devices or a "
+        "no plan fits on %s of machine %s: the smallest needs %.7g MB, a device has %.7g MB; use more devices or a "
         "smaller --batch",
-        std::max(flags.plan.devices, 1), flags.plan.devices > 1 ? "s" : "", machine.Title(),
+        base::Counted(std::max(flags.plan.devices, 1), "device"), machine.Title(),
         static_cast<double>(candidates.front().judgement.peak_memory_bytes) / 1e6, machine.memory_bytes.value / 1e6));
   }
   if (plan.name != partition::kAutoPlan) {
@@ -147,9 +148,9 @@ void NoteFewerParts(const SessionFlags& flags, const layers::LayerGraph& graph, 
   if (!sharding.ok() || sharding->transfer_parts == plan.transfer_parts) return;  // lowering says what is wrong
   const int parts = sharding->transfer_parts;
   plan.notes.push_back(
-      absl::StrFormat("activations move in %d part%s of the batch, not %d: what a device holds of it does not "
+      absl::StrFormat("activations move in %s of the batch, not %d: what a device holds of it does not "
                       "divide into more",
-                      parts, parts == 1 ? "" : "s", plan.transfer_parts));
+                      base::Counted(parts, "part"), plan.transfer_parts));
 }
 
 }  // namespace
@@ -315,16 +316,14 @@ absl::Status CheckMemory(const SessionFlags& flags, const Session& session,
 
 void SaySession(const BackendFlags& flags, const Session& session, const std::string& backend) {
   const partition::Mesh& mesh = session.plan.mesh;
-  const char* const plural = mesh.device_count() > 1 ? "s" : "";
   const std::string devices =
-      backend == "cuda" ? absl::StrFormat("%d CUDA device%s, %s", mesh.device_count(), plural, flags.dtype)
-                        : absl::StrFormat("%d CPU device%s of %d thread%s, %s kernels%s", mesh.device_count(), plural,
-                                          session.threads_per_device, session.threads_per_device > 1 ? "s" : "",
-                                          flags.kernels, ProductsOnCpu(flags));
+      backend == "cuda"
+          ? absl::StrFormat("%s, %s", base::Counted(mesh.device_count(), "CUDA device"), flags.dtype)
+          : absl::StrFormat("%s of %s, %s kernels%s", base::Counted(mesh.device_count(), "CPU device"),
+                            base::Counted(session.threads_per_device, "thread"), flags.kernels, ProductsOnCpu(flags));
   if (backend == "cpu" && session.threads_per_device > cpu::UsableCores()) {
-    Say(absl::StrFormat(
-        "note: a device's %d threads share %d usable core%s and wait for each other: steps take many times as long",
-        session.threads_per_device, cpu::UsableCores(), cpu::UsableCores() == 1 ? "" : "s"));
+    Say(absl::StrFormat("note: a device's %d threads share %s and wait for each other: steps take many times as long",
+                        session.threads_per_device, base::Counted(cpu::UsableCores(), "usable core")));
   }
   const auto flops = static_cast<double>(session.graph.ForwardFlops(1));
   Say(absl::StrFormat(

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/with_context.h"
 #include "cli/output/progress.h"
@@ -63,8 +64,8 @@ absl::StatusOr<data::Moments> MomentsOf(const SessionFlags& flags, Session& sess
   const int64_t channels = session.graph.nodes[0].sample_shape[0];
   if (trained_on->image[0] == channels) return trained_on->moments;
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: expected weights trained on images of %d channel%s, as the network takes, found %d",
-                      flags.weights.init, channels, channels == 1 ? "" : "s", trained_on->image[0]));
+      absl::StrFormat("%s: expected weights trained on images of %s, as the network takes, found %d", flags.weights.init,
+                      base::Counted(channels, "channel"), trained_on->image[0]));
 }
 
 std::vector<std::string> ClassNamesOf(const std::optional<tools::TrainedOn>& trained_on) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
@@ -118,9 +119,9 @@ std::string RoomNote(int64_t bytes, int64_t free, int64_t added) {
   if (free >= added * bytes) return "";
   const int64_t room = free / std::max<int64_t>(bytes, 1);
   return absl::StrFormat(
-      "the disk has room for %d checkpoint%s of %.1f MB more, but the run may add %d; what finds no room is not saved "
+      "the disk has room for %s of %.1f MB more, but the run may add %d; what finds no room is not saved "
       "(--checkpoint-keep=N keeps fewer)",
-      room, room == 1 ? "" : "s", static_cast<double>(bytes) / 1e6, added);
+      base::Counted(room, "checkpoint"), static_cast<double>(bytes) / 1e6, added);
 }
 
 engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, const engine::LearningRatePolicy& rate,
@@ -310,9 +311,9 @@ absl::StatusOr<engine::RunPosition> Checkpointing::Resume(engine::LoadedProgram&
       ASSIGN_OR_RETURN(from_, ResumeFromNewest(from, loaded));
     }
     RETURN_IF_ERROR(CheckNothingLater(from_.step));
-    Say(resumed()
-            ? absl::StrFormat("resumed from %s: %d steps and %d images are done", resumed_from_, from_.step, from_.sample)
-            : absl::StrFormat("no checkpoint in %s yet: from the beginning", from));
+    Say(resumed() ? absl::StrFormat("resumed from %s: %s and %s are done", resumed_from_, base::Counted(from_.step, "step"),
+                                    base::Counted(from_.sample, "image"))
+                  : absl::StrFormat("no checkpoint in %s yet: from the beginning", from));
   }
   if (saves() && resumed() && IsSameFolder(resumed_from_, folder_->PathOf(from_.step))) last_step_ = from_.step;
   if (saves()) {
@@ -407,8 +408,7 @@ void Checkpointing::Save(int64_t step) {
   engine::Manifest manifest{
       .position = {.step = step, .sample = from_.sample + (step - from_.step) * flags_.plan.batch},
       .run = run_,
-      .plan = absl::StrFormat("%s on %d device%s", session_.plan.name, session_.plan.mesh.device_count(),
-                              session_.plan.mesh.device_count() == 1 ? "" : "s"),
+      .plan = absl::StrCat(session_.plan.name, " on ", base::Counted(session_.plan.mesh.device_count(), "device")),
       .metadata = metadata_};
   if (step == tested_step_) manifest.test = test_;
   if (losses_.count > 0) manifest.position.loss = losses_.sum / static_cast<double>(losses_.count);
@@ -422,7 +422,7 @@ absl::Status Checkpointing::SaveLast(int64_t step, const engine::LoadedProgram& 
   ASSIGN_OR_RETURN(engine::StateCopy * copy, BeginCopy());
   if (step == last_step_) return absl::OkStatus();
   RETURN_IF_ERROR(engine::WithContext(engine::CopyState(loaded, *copy),
-                                      absl::StrFormat("the state after %d steps cannot be saved", step)));
+                                      absl::StrFormat("the state after %s cannot be saved", base::Counted(step, "step"))));
   Save(step);
   return absl::OkStatus();
 }

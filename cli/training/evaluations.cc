@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cli/output/progress.h"
 
@@ -59,8 +60,8 @@ std::string Describe(const engine::EvalReport& test, Target::Metric metric) {
 std::string Describe(const Target& target) { return DescribeMetric(target.metric, target.value); }
 
 std::string Describe(const engine::EvalReport& test) {
-  return absl::StrFormat("%s, %s, %s, %d images", Describe(test, Target::Metric::kTop1),
-                         Describe(test, Target::Metric::kTop5), Describe(test, Target::Metric::kLoss), test.count);
+  return absl::StrFormat("%s, %s, %s, %s", Describe(test, Target::Metric::kTop1), Describe(test, Target::Metric::kTop5),
+                         Describe(test, Target::Metric::kLoss), base::Counted(test.count, "image"));
 }
 
 absl::StatusOr<engine::EvalReport> EvaluateAndShow(absl::string_view what, engine::Executor& executor,
@@ -98,8 +99,8 @@ absl::Status Evaluations::Evaluate(int64_t steps_done) {
 std::string Evaluations::TargetText() const {
   const std::string target = Describe(*target_);
   if (reached()) {
-    return absl::StrFormat("%s is reached: %s after %d steps, %.1f s", target, Describe(reached_->test, target_->metric),
-                           reached_->step, reached_->seconds);
+    return absl::StrFormat("%s is reached: %s after %s, %.1f s", target, Describe(reached_->test, target_->metric),
+                           base::Counted(reached_->step, "step"), reached_->seconds);
   }
   if (all_.empty()) return absl::StrCat(target, " is not reached: there was no test");
   const auto better = [&](const EvaluationRecord& a, const EvaluationRecord& b) {
@@ -107,8 +108,8 @@ std::string Evaluations::TargetText() const {
     return target_->metric == Target::Metric::kLoss ? x < y : x > y;
   };
   const EvaluationRecord& best = *std::min_element(all_.begin(), all_.end(), better);
-  return absl::StrFormat("%s is not reached: the best was %s after %d steps", target, Describe(best.test, target_->metric),
-                         best.step);
+  return absl::StrFormat("%s is not reached: the best was %s after %s", target, Describe(best.test, target_->metric),
+                         base::Counted(best.step, "step"));
 }
 
 nlohmann::ordered_json Evaluations::Json() const {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "cli/output/progress.h"
@@ -75,10 +76,9 @@ absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& 
     return None(warning);
   const absl::Status enough = tools::CheckDevices(machine, session.plan.mesh.device_count());
   if (!enough.ok()) {
-    return None(
-        absl::StrFormat("the profile is of %d device%s, this run has %d; `colonnade calibrate --devices=%d` gives them",
-                        machine.device_count(), machine.device_count() == 1 ? "" : "s", session.plan.mesh.device_count(),
-                        session.plan.mesh.device_count()));
+    return None(absl::StrFormat("the profile is of %s, this run has %d; `colonnade calibrate --devices=%d` gives them",
+                                base::Counted(machine.device_count(), "device"), session.plan.mesh.device_count(),
+                                session.plan.mesh.device_count()));
   }
   Forecast forecast{.machine = std::move(machine),
                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "cli/command_line/config.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -74,7 +75,7 @@ void PrintSteps(const PlanFlags& flags, const Session& session, const TrainResul
 
 // "68 steps"; where a run goes on "180 steps in all, of which 90 are done"; where that has more "60 steps in all, 90 done".
 std::string CourseText(const RunCourse& course) {
-  const std::string all = absl::StrFormat("%d step%s", course.steps, course.steps == 1 ? "" : "s");
+  const std::string all = base::Counted(course.steps, "step");
   if (course.start.step == 0) return all;
   const int64_t done = course.start.step;
   if (done > course.steps) return absl::StrFormat("%s in all, %d done", all, done);
@@ -113,7 +114,8 @@ void SayFirstLinesOf(const TrainFlags& flags, const Session& session, const std:
   Say(absl::StrFormat("%s: lr %g (%s), %s, global batch %d, %s", NameOf(update), course.learning_rate.base,
                       Describe(course.learning_rate), Describe(update), flags.plan.batch, CourseText(course)));
   if (course.samples < flags.plan.batch) {
-    Say(absl::StrFormat("note: the data set has %d images, fewer than a batch: some come twice in it", course.samples));
+    Say(absl::StrFormat("note: the data set has %s, fewer than a batch: some come twice in it",
+                        base::Counted(course.samples, "image")));
   }
   if (flags.optimizer.base_batch > 0) {
     Say(absl::StrFormat("lr is that of a batch of %d, times %d / %d", flags.optimizer.base_batch, flags.plan.batch,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "cpu/threads/core_waits.h"
 #include "engine/statistics.h"
 
@@ -160,7 +161,8 @@ bool IsFaster(const FoundPlan& plan, absl::Duration predicted, absl::Duration me
 
 std::vector<std::string> VerdictText(const MeasuredSteps& measured, const Verdict& v,
                                      const std::optional<absl::Duration>& predicted) {
-  std::string first = absl::StrFormat("after %d steps: %.2f ms a step", measured.steps_done, Milliseconds(measured.step));
+  std::string first =
+      absl::StrFormat("after %s: %.2f ms a step", base::Counted(measured.steps_done, "step"), Milliseconds(measured.step));
   if (predicted.has_value()) {
     absl::StrAppendFormat(&first, ", predicted %.2f ms (%+.0f %%)", Milliseconds(*predicted),
                           100 * (absl::FDivDuration(*predicted, measured.step) - 1));
@@ -177,13 +179,13 @@ std::vector<std::string> VerdictText(const MeasuredSteps& measured, const Verdic
 std::string FoundPlanText(const FoundPlan& plan, absl::Duration predicted, absl::Duration measured) {
   if (!IsFaster(plan, predicted, measured)) {
     return absl::StrFormat(
-        "no plan on up to %d device%s is predicted to be faster by more than the error of predictions here, %.0f %%",
-        plan.searched_devices, plan.searched_devices == 1 ? "" : "s", 100 * PredictionError(predicted, measured));
+        "no plan on up to %s is predicted to be faster by more than the error of predictions here, %.0f %%",
+        base::Counted(plan.searched_devices, "device"), 100 * PredictionError(predicted, measured));
   }
   return absl::StrFormat(
-      "plan %s on %d device%s is predicted to take %.2f ms a step, %.0f %% less than this one: --plan=auto --devices=%d",
-      plan.name, plan.devices, plan.devices == 1 ? "" : "s", Milliseconds(plan.step),
-      100 * (1 - absl::FDivDuration(plan.step, predicted)), plan.searched_devices);
+      "plan %s on %s is predicted to take %.2f ms a step, %.0f %% less than this one: --plan=auto --devices=%d", plan.name,
+      base::Counted(plan.devices, "device"), Milliseconds(plan.step), 100 * (1 - absl::FDivDuration(plan.step, predicted)),
+      plan.searched_devices);
 }
 
 Json VerdictJson(const MeasuredSteps& measured, const Verdict& v, const std::optional<absl::Duration>& predicted,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/counted.h"
 #include "cpu/alignment.h"
 #include "program/formulas/rounding.h"
 
@@ -39,8 +40,8 @@ int64_t PrimitiveKernel::TakeWorkspace(int64_t bytes) {
 // oneDNN sizes a primitive's team by the thread that makes it.
 void PrimitiveKernel::CheckTeam() const {
   if (omp_get_max_threads() == context_.threads) return;
-  throw std::logic_error(absl::StrCat("a primitive for a device of ", context_.threads, " threads is made on a thread of ",
-                                      omp_get_max_threads()));
+  throw std::logic_error(absl::StrCat("a primitive for a device of ", base::Counted(context_.threads, "thread"),
+                                      " is made on a thread of ", omp_get_max_threads()));
 }
 
 PrimitiveKernel::Execution PrimitiveKernel::MakeReorder(const MemoryDesc& from, const MemoryDesc& to) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cpu/ref/dense.h"
 
@@ -12,7 +13,7 @@ namespace {
 absl::Status CheckLabel(int64_t sample, int64_t label, int64_t classes) {
   if (label < classes) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("label of sample %d: expected below %d classes, found %d", sample, classes, label));
+      absl::StrFormat("label of sample %d: expected below %s, found %d", sample, base::Counted(classes, "class"), label));
 }
 
 // Classes that stand before `label`: larger logits, and equal ones of smaller index. A NaN stands before all.

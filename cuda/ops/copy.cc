@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "cuda/load/space_to_depth.h"
 #include "cuda/ops/pool.h"
@@ -111,8 +112,9 @@ PreparedTask Prepare(const program::Load& op, const TaskContext& context) {
 PreparedTask Prepare(const program::Normalise& op, const TaskContext& context) {
   const size_t channels = op.scale.size();
   if (channels > kMostScaledChannels || context.view(1).shape.size() != 4) {
-    return absl::UnimplementedError(absl::StrCat("images of ", channels, " channels in ", context.view(1).shape.size(),
-                                                 " dimensions; expected [n,C,H,W] of at most ", kMostScaledChannels));
+    return absl::UnimplementedError(absl::StrCat("images of ", base::Counted(channels, "channel"), " in ",
+                                                 base::Counted(context.view(1).shape.size(), "dimension"),
+                                                 "; expected [n,C,H,W] of at most ", kMostScaledChannels));
   }
   ChannelScaling scaling;
   std::copy(op.scale.begin(), op.scale.end(), scaling.scale);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "program/verify/rules.h"
 
@@ -162,8 +163,9 @@ absl::Status CheckInstance(const Program& program, const Meeting& meeting) {
   }
   if (members.size() != group.size() || meeting.sides.size() != group.size()) {
     return RuleBroken("collectives", "instance ", attributes.instance, " (", Describe(program.task(meeting.sides[0])),
-                      ") has ", meeting.sides.size(), " tasks; expected exactly one on each device of group ",
-                      attributes.group, " (", absl::StrJoin(group, ","), ")");
+                      ") has ", base::Counted(meeting.sides.size(), "task"),
+                      "; expected exactly one on each device of group ", attributes.group, " (", absl::StrJoin(group, ","),
+                      ")");
   }
   return InstanceCheck(program, std::move(members)).Run();
 }
@@ -259,7 +261,7 @@ absl::Status CheckMessages(const Program& program) {
     const std::vector<TaskId>& sides = meeting.sides;
     if (sides.size() != 2) {
       return RuleBroken("messages", "message ", meeting.number, " (", Describe(program.task(sides[0])), ") has ",
-                        sides.size(), sides.size() == 1 ? " side" : " sides", "; expected two");
+                        base::Counted(sides.size(), "side"), "; expected two");
     }
     RETURN_IF_ERROR(CheckSides(program, program.task(sides[0]), program.task(sides[1])));
   }

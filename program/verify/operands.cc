@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "base/counted.h"
 #include "program/epsilon.h"
 #include "program/op_traits.h"
 #include "program/optimizer.h"
@@ -84,7 +85,7 @@ class OperandCheck {
     if (!(IsFloat(Type(0)) && IsFloat(Type(1))) && !SameTypes({0, 1})) return;
     if (IsBucket(0) != IsBucket(1)) return Fail("copies between a bucket's parts and a tensor");
     if (IsBucket(0)) return (void)SameBuckets({0, 1});
-    if (Count(0) != Count(1)) Fail("copies ", Count(0), " elements to ", Count(1));
+    if (Count(0) != Count(1)) Fail("copies ", base::Counted(Count(0), "element"), " to ", Count(1));
   }
   void operator()(const Normalise& op) {
     if (Size(0).size() < 2 || Size(1).size() != Size(0).size()) {
@@ -93,7 +94,7 @@ class OperandCheck {
     if (!Shaped(1, ChannelsFirst(Size(0)))) return;
     for (const std::vector<double>* numbers : {&op.scale, &op.shift}) {
       if (static_cast<int64_t>(numbers->size()) != Size(1)[1]) {
-        return Fail("has ", numbers->size(), " numbers for ", Size(1)[1], " channels");
+        return Fail("has ", base::Counted(numbers->size(), "number"), " for ", base::Counted(Size(1)[1], "channel"));
       }
       for (double number : *numbers) {
         if (!FitsF32(number)) return Fail("has the number ", number, "; expected numbers that f32 holds");
@@ -299,7 +300,7 @@ class OperandCheck {
   }
   void AreFactors(absl::string_view name, const Factors& factors, int64_t members) {
     if (!factors.empty() && static_cast<int64_t>(factors.size()) != members) {
-      return Fail("has ", factors.size(), " numbers in ", name, "; expected ", members);
+      return Fail("has ", base::Counted(factors.size(), "number"), " in ", name, "; expected ", members);
     }
     for (double factor : factors) {
       if (!(factor >= 0 && FitsF32(factor))) Fail("has ", factor, " in ", name, "; expected numbers from 0 that f32 holds");
@@ -469,7 +470,8 @@ class OperandCheck {
     if (!Ranked({x, w, y}, 4) || !HasWindowsOf(window, /*pools=*/false, x, y)) return false;
     const int64_t channels = Size(x)[1];
     if (groups < 1 || channels % groups != 0 || Size(y)[1] % groups != 0) {
-      Fail("has ", groups, " groups, which do not divide ", channels, " input and ", Size(y)[1], " output channels");
+      Fail("has ", groups, " groups, which do not divide ", channels, " input and ",
+           base::Counted(Size(y)[1], "output channel"));
       return false;
     }
     return Shaped(w, {Size(y)[1], channels / groups, window.size_h, window.size_w});
@@ -486,7 +488,7 @@ class OperandCheck {
 
   bool Pool(const Window& window, size_t x, size_t y) {
     if (!Ranked({x, y}, 4) || !HasWindowsOf(window, /*pools=*/true, x, y)) return false;
-    if (Size(x)[1] != Size(y)[1]) Fail("pools ", Size(x)[1], " channels to ", Size(y)[1]);
+    if (Size(x)[1] != Size(y)[1]) Fail("pools ", base::Counted(Size(x)[1], "channel"), " to ", Size(y)[1]);
     return problem_.empty();
   }
 
@@ -503,7 +505,7 @@ class OperandCheck {
     }
     if (!Ranked({0}, 4)) return;
     if (op.groups < 1 || Size(0)[1] % op.groups != 0)
-      Fail("has ", op.groups, " groups, which do not divide ", Size(0)[1], " channels");
+      Fail("has ", op.groups, " groups, which do not divide ", base::Counted(Size(0)[1], "channel"));
   }
 
   // Whether `sums` are those of groups of x's samples.
@@ -511,7 +513,7 @@ class OperandCheck {
     if (!Channels(x) || !Ranked({sums}, 3)) return false;
     const int64_t groups = Size(sums)[0];
     if (groups < 1 || Size(x)[0] % groups != 0) {
-      Fail("has ", groups, " groups of samples, which do not divide ", Size(x)[0], " samples");
+      Fail("has ", groups, " groups of samples, which do not divide ", base::Counted(Size(x)[0], "sample"));
     }
     return problem_.empty() && Shaped(sums, {groups, 2, Size(x)[1]});
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/counted.h"
 #include "base/status_macros.h"
 #include "program/verify/rules.h"
 
@@ -37,12 +38,12 @@ class StorageCheck {
   absl::Status operator()(const Bucket& bucket) const {
     if (bucket.parts < 1 || bucket.parts > kMaxAttribute || bucket.first_part < 0 || bucket.held_parts < 1 ||
         bucket.held_parts > bucket.parts || bucket.first_part > bucket.parts - bucket.held_parts) {
-      return RuleBroken(kStructureRule, Describe(buffer_), " holds ", bucket.held_parts, " parts from ", bucket.first_part,
-                        " of ", bucket.parts, "; expected a range inside the bucket");
+      return RuleBroken(kStructureRule, Describe(buffer_), " holds ", base::Counted(bucket.held_parts, "part"), " from ",
+                        bucket.first_part, " of ", bucket.parts, "; expected a range inside the bucket");
     }
     if (buffer_.shape != Shape{bucket.parts}) {
-      return RuleBroken(kStructureRule, Describe(buffer_), " is a bucket of ", bucket.parts, " parts, but its shape is ",
-                        ToString(buffer_.shape));
+      return RuleBroken(kStructureRule, Describe(buffer_), " is a bucket of ", base::Counted(bucket.parts, "part"),
+                        ", but its shape is ", ToString(buffer_.shape));
     }
     int64_t elements = 0;
     for (size_t i = 0; i < bucket.members.size(); ++i) {
@@ -122,7 +123,8 @@ absl::Status CheckMeshAndGroups(const Program& program) {
     return RuleBroken(kStructureRule, "a mesh of ", sizes, "; expected 1 to ", kMostDevices, " devices");
   }
   if (program.device_count != *devices) {
-    return RuleBroken(kStructureRule, "the mesh has ", *devices, " devices, but device_count is ", program.device_count);
+    return RuleBroken(kStructureRule, "the mesh has ", base::Counted(*devices, "device"), ", but device_count is ",
+                      program.device_count);
   }
   if (program.global_batch < 0) return RuleBroken(kStructureRule, "the global batch is ", program.global_batch);
   for (size_t g = 0; g < program.groups.size(); ++g) {

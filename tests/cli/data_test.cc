@@ -85,7 +85,7 @@ TEST_F(Data, WhatWasTrainedBeforeTheInputFailedIsKept) {
   const Result r = Run(train);
   EXPECT_EQ(r.code, 65) << r.err;
   EXPECT_THAT(r.err, HasSubstr("a checkpoint of step 1 is saved; --resume goes on"));
-  EXPECT_THAT(r.err, HasSubstr("the weights of 1 steps are saved"));
+  EXPECT_THAT(r.err, HasSubstr("the weights of 1 step are saved"));
   EXPECT_THAT(r.err, HasSubstr("colonnade: " + folder + "/train/b/3.jpg: "));
   EXPECT_TRUE(std::filesystem::exists(In("run/step-000000001/manifest.json")));
   EXPECT_TRUE(std::filesystem::exists(In("w")));

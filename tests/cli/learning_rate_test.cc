@@ -104,6 +104,7 @@ TEST_F(LearningRateFlags, ARunEndsWhereStepsAreSkippedThatLeaveTheStateAsItIs) {
   const std::string run = "train --model=two_column --data=digits --width=0.25 --on-not-finite=skip --std=1e-39";
   ExpectError(absl::StrCat(run, " --steps=120"), 21, {"the last 100 steps were skipped"});
   ExpectError(absl::StrCat(run, " --steps=99"), 21, {"all 99 steps were skipped"});
+  ExpectError(absl::StrCat(run, " --steps=1"), 21, {"the only step was skipped: the "});
 }
 
 TEST_F(LearningRateFlags, MicroBatchesDivideTheBatch) {

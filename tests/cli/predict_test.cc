@@ -303,7 +303,7 @@ TEST_F(Predict, OneWhoseLogitsAreNotFiniteLeavesTheOthersTheirAnswers) {
   const std::string bright = In("digits/0007.png"), black = In("black.png");
   const Result r = Run(OnDigits(absl::StrCat(bright, " ", black, " --json --mean=0 --std=1")));
   EXPECT_EQ(r.code, 21) << r.err;
-  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("1 of 2 images have no answer; the first: ", bright)));
+  EXPECT_THAT(r.err, HasSubstr(absl::StrCat("1 of 2 images has no answer; the first: ", bright)));
   const json images = json::parse(r.out)["images"];
   ASSERT_EQ(images.size(), 2);
   EXPECT_EQ(images[0]["classes"], json::array());
@@ -320,7 +320,7 @@ TEST_F(Predict, WhatIsNoImageIsNamed) {
   const Result others = Run(OnDigits(absl::StrCat(In("nowhere.png"), " ", In("digits/0007.png"))));
   EXPECT_EQ(others.code, 66);
   EXPECT_THAT(others.out, HasSubstr("0007.png: "));
-  EXPECT_THAT(others.err, HasSubstr("1 of 2 images have no answer"));
+  EXPECT_THAT(others.err, HasSubstr("1 of 2 images has no answer"));
   ExpectError(OnDigits(In("empty")), 65, {In("empty"), "expected images", "found none"});
   ExpectError(OnDigits(""), 2, {"IMAGE"});
 }

@@ -35,7 +35,7 @@ TEST_F(Command, WrongUsageIs2WithOneMessage) {
   ExpectError(absl::StrCat(kTrainDigits, "--momentum=nan"), 2, {"--momentum", "from 0 to 1"});
   ExpectError(absl::StrCat(kTrainDigits, "--weight-decay=inf"), 2, {"--weight-decay"});
   ExpectError(absl::StrCat(kTrainDigits, "--mean=nan"), 2, {"--mean"});
-  ExpectError(absl::StrCat(kTrainDigits, "--mean=0.1,0.2"), 2, {"mean", "1 channels", "found 2"});
+  ExpectError(absl::StrCat(kTrainDigits, "--mean=0.1,0.2"), 2, {"mean", "1 channel,", "found 2"});
   ExpectError(absl::StrCat(kTrainDigits, "--std=0"), 2, {"--std", "from 1e-40"});
   ExpectError("train --model=two_column --data=digits --width=nan", 2, {"--width", "found \"nan\""});
   ExpectError(absl::StrCat(kTrainDigits, "--classes=5"), 2, {"5 classes", "--classes=10"});

@@ -186,7 +186,7 @@ TEST_F(RecordFiles, TheFirstOfSeveralLabelsCounts) {
   const Samples train = Opened(path_);
   EXPECT_THAT(LabelsOf(*train), ElementsAre(1, 2));
   EXPECT_EQ(BytesOf(*train, 1), "two");
-  EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("1 records have more than one label")));
+  EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("1 record has more than one label")));
 }
 
 TEST_F(RecordFiles, RecordsTooShortForWhatTheyStateAreNamed) {
@@ -217,7 +217,7 @@ TEST_F(RecordFiles, DamageIsAnErrorOrIsLeftOutAndCounted) {
   EXPECT_EQ(train->label(1), 1);
   EXPECT_EQ(BytesOf(*train, 1), "six");
   EXPECT_THAT(train->notes(),
-              ElementsAre(HasSubstr("damaged: 36 bytes in 1 places are no records, and 1 records have no header "
+              ElementsAre(HasSubstr("damaged: 36 bytes in 1 place are no records, and 1 record has no header "
                                     "of an image; 202 records are left")));
 }
 
@@ -233,7 +233,7 @@ TEST_F(RecordFiles, AtMostOneIn100MayBeLeftOut) {
   file[13 * 36] ^= 1;
   EXPECT_THAT(error(file),
               HasSubstr("train.rec: expected at most 1 in 100 of 300 records that cannot be used, found about 4, "
-                        "such as: 144 bytes in 1 places are no records"));
+                        "such as: 144 bytes in 1 place are no records"));
   file = Records(297);
   for (int record = 0; record < 3; ++record) file += ImageRecordOf(7, "yes");
   EXPECT_EQ(error(file, 7), "");
@@ -255,10 +255,9 @@ TEST_F(RecordFiles, OfADamagedFileTheIndexChoosesAmongTheUndamagedRecords) {
   EXPECT_EQ(train->label(0), 2);
   EXPECT_EQ(train->label(1), 3);
   EXPECT_EQ(BytesOf(*train, 1), "six");
-  EXPECT_THAT(train->notes(),
-              ElementsAre(HasSubstr("1 records are not in the index: they are left out"),
-                          HasSubstr("damaged: 2 of 404 records in the index are not there, and 1 records have "
-                                    "no header of an image; 401 records are left")));
+  EXPECT_THAT(train->notes(), ElementsAre(HasSubstr("1 record is left out: not in the index"),
+                                          HasSubstr("damaged: 2 of 404 records in the index are not there, and 1 record has "
+                                                    "no header of an image; 401 records are left")));
 }
 
 // Nothing is damaged, so what the index says is not there never was.

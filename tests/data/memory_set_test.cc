@@ -132,7 +132,7 @@ TEST(MemorySet, TakesOneImageForEachLabelAlone) {
               absl::StrFormat("pair: expected 2 images [3,1,2], one for each label, found %d pixels", found));
   }
   EXPECT_EQ(WhyRefused({.sample_shape = {1, 1, 1}, .pixels = {1}}),
-            "images: expected 0 images [1,1,1], one for each label, found 1 pixels");
+            "images: expected 0 images [1,1,1], one for each label, found 1 pixel");
   constexpr int64_t kLarge = int64_t{1} << 32;
   EXPECT_THAT(WhyRefused({.sample_shape = {1, kLarge, kLarge}, .labels = {0}}), HasSubstr("found 0 pixels"));
 }

@@ -193,7 +193,7 @@ TEST_F(Tars, ADamagedShardIsNamed) {
 
 TEST_F(Tars, LinksAreToldAbout) {
   Put("set.tar", TarMemberOf("a/link.jpg", "", '2') + TarOf({{"a/1.jpg", "1"}, {"b/2.jpg", "2"}}));
-  EXPECT_THAT(Opened(In("set.tar"))->notes(), ElementsAre(HasSubstr("set.tar: 1 links and devices are passed over")));
+  EXPECT_THAT(Opened(In("set.tar"))->notes(), ElementsAre(HasSubstr("set.tar: links and devices passed over: 1")));
 }
 
 TEST_F(Tars, MoreShardsThanMayBeOpenAreRead) {

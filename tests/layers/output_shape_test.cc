@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {{3}},
                 {"an epsilon from 1.2e-38 (less may be 0 in f32) to 1, found 1.5"}},
         Refusal{"layer_norm_epsilon_nan", LayerNorm{.epsilon = std::nan("")}, {{3}}, {"to 1, found nan"}},
-        Refusal{"add_narrow_one", AddNarrow{}, {{3, 5, 7}}, {"two inputs of equal rank with channels, found 1 inputs"}},
+        Refusal{"add_narrow_one", AddNarrow{}, {{3, 5, 7}}, {"two inputs of equal rank with channels, found 1 input"}},
         Refusal{"add_narrow_three", AddNarrow{}, {{3}, {2}, {1}}, {"two inputs of equal rank", "found 3 inputs"}},
         Refusal{"add_narrow_ranks", AddNarrow{}, {{3, 1, 1}, {3}}, {"two inputs of equal rank with channels"}},
         Refusal{"add_narrow_wider", AddNarrow{}, {{3, 5, 7}, {4, 5, 7}}, {"at most the first one's", "[3,5,7] and [4,5,7]"}},

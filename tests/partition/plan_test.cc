@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 18446744073709551615}], "layers": {}})",
                 "field mesh: expected a list of"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {"conv1": []}})",
-                "field layers.conv1: expected a list of 1 strategies, one for each axis, found 0"},
+                "field layers.conv1: expected a list of 1 strategy, one for each axis, found 0"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 2}], "layers": {}, "device_order": [1, 1]})",
                 "field device_order: expected each of 2 devices once, found [1,1]"},
         BadPlan{
