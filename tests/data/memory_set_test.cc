@@ -161,7 +161,8 @@ TEST(MemorySet, HasANameForEachClass) {
   EXPECT_THAT((*MemorySet::Create(set))->class_names(), ElementsAre("0", "1", "2"));
   for (const size_t count : {1, 2, 4}) {
     EXPECT_EQ(WhyRefused(set, std::vector<std::string>(count, "ant")),
-              absl::StrFormat("one: expected a name for each class or none, found %d names of 3 classes", count));
+              absl::StrFormat("one: expected a name for each class or none, found %d name%s of 3 classes", count,
+                              count == 1 ? "" : "s"));
   }
   set.classes = -1;
   EXPECT_THAT(WhyRefused(set), HasSubstr("classes: expected 0 or more, found -1"));
