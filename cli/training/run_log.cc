@@ -10,10 +10,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
+#include "cli/command_line/config_items.h"
 #include "cli/output/progress.h"
 #include "cli/output/test_json.h"
 #include "cli/training/checkpointing.h"
@@ -29,6 +31,13 @@ using Json = nlohmann::ordered_json;
 constexpr int kLogVersion = 1;
 constexpr char kCheckpointKey[] = "checkpoint", kResumeKey[] = "resume";
 constexpr int64_t kMostHeadBytes = 1 << 20;  // of the first line
+
+// The flag that asks for the log.
+const char* LogFlagOf(const RecordFlags& flags) { return flags.log.empty() ? "--curves" : "--log"; }
+
+absl::Status OfLogFlag(const RecordFlags& flags, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(LogFlagOf(flags), ": ", status.message()));
+}
 
 absl::Status CheckHead(const std::string& path, absl::string_view contents) {
   const absl::string_view line = contents.substr(0, contents.find('\n'));
@@ -57,15 +66,14 @@ std::string FieldOf(absl::string_view contents, const char* field) {
 }
 
 // Checks that the log which is gone on with is of the same network, but for what may differ.
-absl::Status CheckSameNetwork(const std::string& path, absl::string_view contents, absl::string_view head,
-                              const std::vector<std::string>& may_differ) {
+absl::Status CheckSameNetwork(const TrainFlags& flags, absl::string_view contents, absl::string_view head) {
   for (const char* field : {"model", "input"}) {
     const std::string old = FieldOf(contents, field), own = FieldOf(head, field);
-    if (old == own || absl::c_linear_search(may_differ, field)) continue;
+    if (old == own || absl::c_linear_search(flags.checkpoint.allow_change, field)) continue;
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: expected the log of this run, whose %s is %s, found that of a run "
+        absl::StrFormat("%s: %s: expected the log of this run, whose %s is %s, found that of a run "
                         "whose %s is \"%s\"; name another file, or remove this one",
-                        path, field, own, field, old));
+                        LogFlagOf(flags.record), LogPathOf(flags.record), field, own, field, old));
   }
   return absl::OkStatus();
 }
@@ -84,17 +92,17 @@ Json PlaceJson(const std::string& folder) {
 }
 
 // A log may be gone on with from another folder than its run saved in, as where that was moved; but it may be another run's.
-void WarnOfOtherCheckpoints(const CheckpointFlags& flags, const std::string& path, absl::string_view contents) {
-  const std::string from = flags.resume.value_or("").empty() ? flags.folder : *flags.resume;
+void WarnOfOtherCheckpoints(const TrainFlags& flags, const std::string& path, absl::string_view contents) {
+  const std::string resume = flags.checkpoint.resume.value_or(""), from = resume.empty() ? flags.checkpoint.folder : resume;
   const std::string saved = FolderOf(contents, kCheckpointKey), begun = FolderOf(contents, kResumeKey);
   std::error_code ignored;
   const bool is_there =
       !saved.empty() && std::filesystem::exists(saved, ignored);  // else it was moved, or this is elsewhere
   if (!is_there || IsOrIsIn(from, saved) || (!begun.empty() && IsOrIsIn(from, begun))) return;
   Warn(
-      absl::StrFormat("--log: %s is of a run whose checkpoints are in %s, and this run goes on from %s; if these are two "
+      absl::StrFormat("%s: %s is of a run whose checkpoints are in %s, and this run goes on from %s; if these are two "
                       "runs, name another file",
-                      path, saved, from));
+                      LogFlagOf(flags.record), path, saved, from));
 }
 
 // Whether a log keeps a test after so many steps.
@@ -123,22 +131,35 @@ std::string BeginningOf(const std::string& path) {
   return bytes;
 }
 
-absl::Status HasStepsOfARun(const std::string& path, absl::string_view or_else) {
+// Whether every run of a log wrote it for its --curves alone, as the flags in its heads say.
+bool IsOfDrawing(absl::string_view log) {
+  const auto was_asked_for = [](absl::string_view line) {
+    const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!head.is_object() || !head.contains("config") || !head["config"].is_string()) return true;
+    const auto flags = ReadConfig(head["config"].get<std::string>(), "", {}, /*searches_again=*/false);
+    return !flags.ok() || absl::c_any_of(*flags, [](const ConfigItem& flag) { return flag.name == "log"; });
+  };
+  const std::string beginning = absl::StrCat("{\"", kLogVersionKey, "\":");
+  return absl::c_none_of(absl::StrSplit(log, '\n'),
+                         [&](absl::string_view line) { return absl::StartsWith(line, beginning) && was_asked_for(line); });
+}
+
+absl::Status HasStepsOfARun(const RecordFlags& flags, absl::string_view or_else) {
   return absl::FailedPreconditionError(
-      absl::StrFormat("--log: expected a new file, or %s, found %s, which has the steps of a run; name another file, or "
+      absl::StrFormat("%s: expected a new file, or %s, found %s, which has the steps of a run; name another file, or "
                       "remove this one",
-                      or_else, path));
+                      LogFlagOf(flags), or_else, LogPathOf(flags)));
 }
 
 // A run that found no checkpoint begins its log anew, but no other's.
-absl::Status CheckBeginsItsOwn(const std::string& path, absl::string_view contents, absl::string_view head) {
+absl::Status CheckBeginsItsOwn(const RecordFlags& flags, absl::string_view contents, absl::string_view head) {
   const auto place_of = [](const std::string& folder) {
     std::error_code ignored;
     return std::filesystem::weakly_canonical(folder, ignored);
   };
   const std::string saved = FolderOf(contents, kCheckpointKey), own = FolderOf(head, kCheckpointKey);
   if (!HasSteps(contents) || (!saved.empty() && place_of(saved) == place_of(own))) return absl::OkStatus();
-  return HasStepsOfARun(path, "that of a run whose checkpoints are where this one's are");
+  return HasStepsOfARun(flags, "that of a run whose checkpoints are where this one's are");
 }
 
 }  // namespace
@@ -185,11 +206,12 @@ absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view
 absl::Status CheckLog(const TrainFlags& flags) {
   const std::string path = LogPathOf(flags.record), beginning = BeginningOf(path);
   if (IsTornHead(beginning)) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckHead(path, beginning));
+  if (const absl::Status head = CheckHead(path, beginning); !head.ok()) return OfLogFlag(flags.record, head);
+  if (flags.checkpoint.resume.has_value() || !HasSteps(beginning)) return absl::OkStatus();
   std::error_code ignored;
-  const bool is_of_drawing = flags.record.log.empty() && std::filesystem::exists(flags.record.curves, ignored);
-  if (flags.checkpoint.resume.has_value() || is_of_drawing || !HasSteps(beginning)) return absl::OkStatus();
-  return HasStepsOfARun(path, "--resume to go on with the run of this log");
+  const bool is_drawn = flags.record.log.empty() && std::filesystem::exists(flags.record.curves, ignored);
+  if (is_drawn && IsOfDrawing(beginning)) return absl::OkStatus();
+  return HasStepsOfARun(flags.record, "--resume to go on with the run of this log");
 }
 
 std::string LogPathOf(const RecordFlags& flags) {
@@ -205,26 +227,26 @@ absl::Status CheckEventFolder(const RecordFlags& flags) {
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const TrainFlags& flags, const RunCourse& course, const Json& head) {
   std::unique_ptr<RunLog> log(new RunLog(course));
-  const std::string path = LogPathOf(flags.record);
-  if (!path.empty()) RETURN_IF_ERROR(log->OpenLog(path, head, flags.checkpoint));
+  if (!LogPathOf(flags.record).empty()) RETURN_IF_ERROR(log->OpenLog(flags, head));
   if (!flags.record.tensorboard.empty())
     RETURN_IF_ERROR(log->OpenEvents(flags.record.tensorboard, flags.checkpoint.resume.has_value()));
   return log;
 }
 
-absl::Status RunLog::OpenLog(const std::string& path, const Json& head, const CheckpointFlags& checkpoint) {
+absl::Status RunLog::OpenLog(const TrainFlags& flags, const Json& head) {
+  const std::string path = LogPathOf(flags.record);
   int64_t kept = 0;
   std::error_code ignored;
-  const bool may_go_on = checkpoint.resume.has_value() && std::filesystem::exists(path, ignored);
+  const bool may_go_on = flags.checkpoint.resume.has_value() && std::filesystem::exists(path, ignored);
   if (may_go_on && course_.start.step == 0) {
     ASSIGN_OR_RETURN(const std::string contents, engine::ReadFile(path, kLargestLog));
-    RETURN_IF_ERROR(CheckBeginsItsOwn(path, contents, LogLine(head)));
+    RETURN_IF_ERROR(CheckBeginsItsOwn(flags.record, contents, LogLine(head)));
   } else if (may_go_on) {
     ASSIGN_OR_RETURN(std::string contents, engine::ReadFile(path, kLargestLog));
     ASSIGN_OR_RETURN(kept, WholeLogBytes(path, contents));
     if (kept > 0) {
-      RETURN_IF_ERROR(CheckSameNetwork(path, contents, LogLine(head), checkpoint.allow_change));
-      WarnOfOtherCheckpoints(checkpoint, path, contents);
+      RETURN_IF_ERROR(CheckSameNetwork(flags, contents, LogLine(head)));
+      WarnOfOtherCheckpoints(flags, path, contents);
     }
     has_test_before_ = HasTest(absl::string_view(contents).substr(0, kept), course_.start.step);
     lacks_test_before_ = kept > 0 && !has_test_before_;

@@ -68,7 +68,8 @@ std::string LogLine(const nlohmann::ordered_json& object);
 // beginning of one, of which 0 bytes stand.
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents);
 // Before anything is loaded: InvalidArgument, as above, where a run would write over something else than a log;
-// FailedPrecondition where a run that does not go on would write over the steps of --log.
+// FailedPrecondition where a run that does not go on would write over steps, unless they are those of a drawing that it
+// replaces, which no run was asked to log.
 absl::Status CheckLog(const TrainFlags& flags);
 
 // What is read of one at most.
@@ -98,7 +99,7 @@ class RunLog {
 
  private:
   explicit RunLog(const RunCourse& course) : course_(course) {}
-  absl::Status OpenLog(const std::string& path, const nlohmann::ordered_json& head, const CheckpointFlags& checkpoint);
+  absl::Status OpenLog(const TrainFlags& flags, const nlohmann::ordered_json& head);
   absl::Status OpenEvents(const std::string& folder, bool may_go_on);
   double Seconds() const { return absl::ToDoubleSeconds(base::SteadyNow() - begin_); }
   void Write(const nlohmann::ordered_json& object, int64_t step, absl::Span<const engine::Scalar> scalars);

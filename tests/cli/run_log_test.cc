@@ -180,7 +180,21 @@ TEST_F(Records, OfCurvesAreReplacedWithTheirDrawing) {
   ASSERT_EQ(Run(all).code, 0);
   EXPECT_EQ(Run(all).code, 0);
   std::filesystem::remove(In("c.svg"));
-  ExpectError(all, 2, {"--log: expected a new file", "c.jsonl, which has the steps of a run"});
+  ExpectError(all, 2, {"--curves: expected a new file", "c.jsonl, which has the steps of a run"});
+}
+
+TEST_F(Records, ThatWereAskedForAreNotReplacedWithTheirDrawing) {
+  const std::string all = absl::StrCat(kTrainDigits, "--checkpoint=", In("run"), " --curves=", In("c.svg"), " --steps=");
+  const std::string log = absl::StrCat(" --log=", In("c.jsonl"));
+  ASSERT_EQ(Run(absl::StrCat(all, 1, log)).code, 0);
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("c.svg")), 2,
+              {"--curves: expected a new file", "c.jsonl, which has the steps of a run"});
+  for (const char* name : {"c.jsonl", "run"}) std::filesystem::remove_all(In(name));
+  // Nor where it is the log of the run that goes on alone.
+  ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  ASSERT_EQ(Run(absl::StrCat(all, 2, " --resume", log)).code, 0);
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("c.svg")), 2, {"--curves: expected a new file"});
+  EXPECT_EQ(LinesOf(In("c.jsonl")).size(), 3u + 3);
 }
 
 TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {
@@ -229,12 +243,14 @@ TEST_F(Records, BeginAnewInNoOtherFile) {
     Write("notes", contents);
     ExpectError(
         absl::StrCat(kTrainDigits, "--steps=1 --log=", In("notes")), 65,
-        {"notes: expected the log of a run, whose first line has \"colonnade_log\": 1, found a file that begins with",
+        {"--log: ",
+         "notes: expected the log of a run, whose first line has \"colonnade_log\": 1, found a file that begins with",
          "name another file, or remove this one"});
     EXPECT_EQ(*engine::ReadFile(In("notes")), contents);
   }
   Write("plot.jsonl", "{\"mine\": 1}\n");
-  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("plot.svg")), 65, {"begins with \"{\\\"mine\\\": 1}\""});
+  ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("plot.svg")), 65,
+              {"--curves: ", "begins with \"{\\\"mine\\\": 1}\""});
 }
 
 // Its process was killed within the first line.
