@@ -25,6 +25,7 @@
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
+#include "engine/state.h"
 #include "tools/network_file.h"
 
 namespace colonnade::cli {
@@ -57,14 +58,26 @@ std::string Numbers(const std::vector<double>& values) {
 constexpr const char* kStatedWhereUsed[] = {"bad-sample", "betas",         "epsilon",       "momentum", "trust", "decay",
                                             "clip-norm",  "on-not-finite", "head-lr-scale", "freeze",   "ema",   "network"};
 
-// Checks that every field of --allow-change is one.
+// With another of these the state has other tensors, or tensors of other shapes.
+constexpr const char* kOfTheState[] = {"classes", "width", "freeze"};
+
+// Checks that every field of --allow-change is one that may differ.
 absl::Status CheckAllowed(const std::vector<std::string>& allowed, const engine::RunFields& run) {
   std::vector<std::string> fields;
   for (const auto& [field, value] : run) fields.push_back(field);
   for (const char* field : kStatedWhereUsed) {
     if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
   }
+  fields.erase(std::remove_if(fields.begin(), fields.end(),
+                              [](const std::string& field) { return absl::c_linear_search(kOfTheState, field); }),
+               fields.end());
   for (const std::string& name : allowed) {
+    if (absl::c_linear_search(kOfTheState, name)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "--allow-change: expected fields that leave the state of a run as it is (%s), found \"%s\"; begin anew, with the "
+          "weights of the checkpoint by --init",
+          absl::StrJoin(fields, ", "), name));
+    }
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
     return absl::FailedPreconditionError(absl::StrFormat("--allow-change: expected fields of a run (%s), found \"%s\"%s",
                                                          absl::StrJoin(fields, ", "), name,
@@ -84,10 +97,7 @@ Kept KeptBy(absl::string_view optimizer) {
 // meaning. Of another input, or an edited file, it may have the same.
 bool ChangesState(const std::string& field, const std::string& saved, const std::string& current) {
   if (field == "optimizer") return KeptBy(saved) != KeptBy(current);
-  for (const char* one : {"model", "classes", "width", "freeze"}) {
-    if (field == one) return true;
-  }
-  return false;
+  return field == "model" || absl::c_linear_search(kOfTheState, field);
 }
 
 // Moves those to the end of which reading has ended two processes before this one.
@@ -200,7 +210,9 @@ absl::Status Checkpointing::MakeRoom(const program::Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const {
+absl::Status Checkpointing::CheckFields(const engine::VerifiedCheckpoint& checkpoint,
+                                        const program::Program& program) const {
+  const engine::RunFields& saved = checkpoint.manifest().run;
   const std::map<std::string, std::string> before(saved.begin(), saved.end()), now(run_.begin(), run_.end());
   engine::RunFields all = run_;
   for (const auto& field : saved) {
@@ -227,19 +239,20 @@ absl::Status Checkpointing::CheckFields(const std::string& checkpoint, const eng
     if (!is_allowed || changes_state) differences.push_back(absl::StrFormat("%s: %s → %s", field, was, current));
   }
   if (differences.empty()) return absl::OkStatus();
+  constexpr auto kValue = engine::StateKind::kValue;
+  const bool fits = !is_other_state && engine::CheckState(program, kValue, checkpoint.tensors(kValue)).ok();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint,
+      "%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint.folder(),
       absl::StrJoin(differences, "; "),
-      is_other_state
-          ? absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
-                            checkpoint, engine::FileNameOf(engine::StateKind::kValue))
-          : absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","))));
+      fits ? absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","))
+           : absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
+                             checkpoint.folder(), engine::FileNameOf(kValue))));
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
                                                               engine::LoadedProgram& loaded) {
   ASSIGN_OR_RETURN(run_, fields_from_(checkpoint.manifest().position));
-  RETURN_IF_ERROR(CheckFields(checkpoint.folder(), checkpoint.manifest().run));
+  RETURN_IF_ERROR(CheckFields(checkpoint, loaded.program()));
   if (const absl::Status restored = checkpoint.Restore(loaded); absl::IsInvalidArgument(restored)) {
     return absl::InvalidArgumentError(
         absl::StrCat(restored.message(), "; its state is not this run's: begin anew in another folder"));

@@ -78,7 +78,7 @@ class Checkpointing {
  private:
   Checkpointing(const TrainFlags& flags, const Session& session) : flags_(flags), session_(session) {}
   absl::Status CheckFolder() const;
-  absl::Status CheckFields(const std::string& checkpoint, const engine::RunFields& saved) const;
+  absl::Status CheckFields(const engine::VerifiedCheckpoint& checkpoint, const program::Program& program) const;
   absl::StatusOr<engine::RunPosition> ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
                                                  engine::LoadedProgram& loaded);
   absl::StatusOr<engine::RunPosition> ResumeFromNewest(const std::string& folder, engine::LoadedProgram& loaded);

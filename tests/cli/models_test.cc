@@ -241,6 +241,19 @@ TEST_F(Command, ARunGoesOnWithTheSameFileAlone) {
   EXPECT_EQ(Run(run + " --steps=4 --allow-change=network").code, 0);
 }
 
+TEST_F(Command, ARunIsNotToldToGoOnWithAFileOfOtherShapes) {
+  Write("small.json", kFile);
+  const std::string run =
+      absl::StrCat("train --data=digits --resume --checkpoint=", In("run"), " --model=", In("small.json"), " --steps=");
+  ASSERT_EQ(Run(run + "2").code, 0);
+  Write("small.json", absl::StrReplaceAll(kFile, {{"\"out_channels\": ", "\"out_channels\": 1"}}));
+  const Result r = Run(run + "3");
+  EXPECT_EQ(r.code, 65) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("network: "));
+  EXPECT_THAT(r.err, HasSubstr("its state is not this run's: begin anew, with its weights by --init="));
+  EXPECT_THAT(r.err, Not(HasSubstr("--allow-change")));
+}
+
 // A file states no width: that of the network is in its layers, which are compared.
 TEST_F(Command, ARunOfTheZooGoesOnWithTheSameNetworkInAFile) {
   const std::string zoo = " two_column --width=0.25 --json";
