@@ -15,6 +15,7 @@
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
 #include "cli/session/learning_rate.h"
+#include "cli/session/named_files.h"
 #include "cli/session/session.h"
 #include "data/no_split.h"
 #include "tools/verify_plan.h"
@@ -81,6 +82,23 @@ nlohmann::ordered_json VerifyJson(const SessionFlags& flags, const Session& sess
           {"worst", {{"tensor", report.worst_tensor}, {"error", report.worst_error}, {"bound", report.worst_bound}}}};
 }
 
+// Refuses a plan of one device, unless a search of several found it.
+absl::Status CheckOneDevice(const PlanFlags& flags) {
+  if (flags.devices > 1) {
+    Warn("the plan that was found has one device, so that nothing is split");
+    return absl::OkStatus();
+  }
+  if (!IfFile(flags.name).empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--plan: expected a plan of 2 devices or more, since it is compared with one device, found %s, a plan "
+        "of one device, with which there is nothing to compare",
+        flags.name));
+  }
+  return absl::FailedPreconditionError(
+      "--devices: expected 2 or more, since a plan is compared with one device, found 1; --plan says how they share the "
+      "work");
+}
+
 absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
   KeepFreedPages();
   CountProgress progress("verifying:");
@@ -88,14 +106,7 @@ absl::Status RunVerify(const VerifyFlags& flags, Outcome& outcome) {
   if (data::IsNoSplit(opened.status())) opened = OpenSamples(flags, data::SplitOf::kTest);
   ASSIGN_OR_RETURN(const Samples samples, std::move(opened));
   ASSIGN_OR_RETURN(Session session, OpenSession(flags, samples.get()));
-  if (session.plan.mesh.device_count() == 1) {
-    if (flags.plan.devices <= 1) {
-      return absl::FailedPreconditionError(
-          "--devices: expected 2 or more, since a plan is compared with one device, found 1; --plan says how they share the "
-          "work");
-    }
-    Warn("the plan that was found has one device, so that nothing is split");
-  }
+  if (session.plan.mesh.device_count() == 1) RETURN_IF_ERROR(CheckOneDevice(flags.plan));
   ASSIGN_OR_RETURN(std::unique_ptr<data::Pipeline> stream, OpenStream(flags, session, samples, data::SplitOf::kTrain));
   ASSIGN_OR_RETURN(engine::LearningRatePolicy rate, LearningRateOf(flags, session, flags.steps));
   RETURN_IF_ERROR(CheckWarmUp(rate));

@@ -70,7 +70,11 @@ TEST_F(Command, VerifyWantsAPlanOfSeveralDevices) {
   EXPECT_EQ(Run(verify + "--plan=data --devices=2").code, 0);
   const std::string plan = "plan --model=two_column --batch=64 --save-plan=" + In("plan.json");
   ASSERT_EQ(Run(plan).code, 0);
-  ExpectError(verify + "--plan=" + In("plan.json"), 2, {"--devices: expected 2 or more"});
+  for (const char* devices : {"", " --devices=1"}) {
+    ExpectError(
+        absl::StrCat(verify, "--plan=", In("plan.json"), devices), 2,
+        {"--plan: expected a plan of 2 devices or more", "plan.json, a plan of one device, with which there is nothing"});
+  }
   ASSERT_EQ(Run(plan + " --plan=data --devices=2").code, 0);
   EXPECT_EQ(Run(verify + "--plan=" + In("plan.json")).code, 0) << "the file says how many";
   ExpectError(verify + "--plan=" + In("none.json"), 66, {In("none.json")});
