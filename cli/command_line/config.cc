@@ -1,8 +1,10 @@
 #include "cli/command_line/config.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -183,6 +185,18 @@ std::string AsToml(const ResolvedFlag& flag) {
   return flag.values.size() == 1 ? list : absl::StrCat("[", list, "]");
 }
 
+// Whether a flag's values are paths: of one that takes names, too, what is no name and lies there.
+bool ArePaths(const CLI::App& command, const std::string& flag, const std::vector<std::string>& values) {
+  const std::vector<Definition> definitions = DefinitionsOf(command);
+  const auto definition = absl::c_find_if(definitions, [&](const Definition& d) { return d.name == "--" + flag; });
+  if (definition == definitions.end() || (!definition->files && !definition->folders)) return false;
+  return absl::c_all_of(values, [&](const std::string& value) {
+    std::error_code ignored;
+    if (definition->values.empty()) return !value.empty();
+    return !absl::c_linear_search(definition->values, value) && std::filesystem::exists(value, ignored);
+  });
+}
+
 bool TakesNumbers(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   return absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT") || absl::StartsWith(type, "FLOAT");
@@ -281,7 +295,20 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
     for (std::string& value : flag.values) {
       if (MayStandAlone(*option) && (value == "true" || value == "false")) value = "./" + value;  // a folder of that name
     }
+    flag.is_path = ArePaths(command, name, flag.values);
     flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+std::vector<ResolvedFlag> WithAbsolutePaths(std::vector<ResolvedFlag> flags) {
+  for (ResolvedFlag& flag : flags) {
+    if (!flag.is_path) continue;
+    for (std::string& value : flag.values) {
+      std::error_code error;
+      const std::filesystem::path path = std::filesystem::absolute(value, error);
+      if (!error) value = path.string();
+    }
   }
   return flags;
 }

@@ -54,6 +54,8 @@ absl::StatusOr<ConfiguredWords> ConfigWords(const std::string& text, const std::
 
 // Returns every flag of `command` as it was parsed.
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command);
+// Returns them with absolute paths, for a file that is read from another folder.
+std::vector<ResolvedFlag> WithAbsolutePaths(std::vector<ResolvedFlag> flags);
 // Returns the value of a flag in a record: a number of one that takes numbers; null where it has none.
 nlohmann::ordered_json FlagJson(const ResolvedFlag& flag);
 

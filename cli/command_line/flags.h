@@ -20,6 +20,7 @@ struct ResolvedFlag {
   bool is_switch = false;           // takes no value
   bool is_list = false;             // takes several, with commas between
   bool is_number = false;           // takes numbers
+  bool is_path = false;             // the values are of files or folders
 };
 
 // What the network is: --model, and what it is to be instead of itself.

@@ -345,7 +345,7 @@ absl::Status Checkpointing::KeepConfig(bool trains) const {
   const std::string path = absl::StrCat(folder_->path(), "/config.toml");
   std::error_code ignored;
   if (!trains && std::filesystem::exists(path, ignored)) return absl::OkStatus();
-  return engine::ReplaceFile(path, ConfigText(FlagsThatRepeat(flags_, session_)));
+  return engine::ReplaceFile(path, ConfigText(WithAbsolutePaths(FlagsThatRepeat(flags_, session_))));
 }
 
 void Checkpointing::AddLoss(double loss) {

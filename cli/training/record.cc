@@ -95,7 +95,9 @@ Json MachineJson(const BackendFlags& flags, const RunFacts& facts) {
 std::vector<ResolvedFlag> FlagsThatRepeat(const TrainFlags& flags, const Session& session) {
   std::vector<ResolvedFlag> repeat = flags.resolved;
   for (ResolvedFlag& flag : repeat) {
-    if (flag.name == "plan" && session.plan_was_searched) flag.values = {partition::kAutoPlan};
+    if (flag.name != "plan" || !session.plan_was_searched) continue;
+    flag.values = {partition::kAutoPlan};
+    flag.is_path = false;
   }
   return repeat;
 }

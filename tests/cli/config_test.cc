@@ -221,6 +221,26 @@ TEST_F(Config, WhatACheckpointHasRunsTheSameAgain) {
   EXPECT_EQ(again["losses"], json::parse(first.out)["losses"]);
 }
 
+TEST_F(Config, WhatACheckpointHasIsReadFromAnotherFolder) {
+  for (const char* folder : {"here", "there"}) std::filesystem::create_directory(In(folder));
+  Write("here/m.json", Run("models two_column --width=0.25 --json").out);
+  ASSERT_EQ(Run(absl::StrCat("plan --model=two_column --devices=2 --save-plan=", In("here/digits"))).code, 0);
+  const auto train_in = [&](const char* folder, const std::string& flags) {
+    const Result r = Wait(Start(absl::StrCat("train --steps=", flags), [&] { std::filesystem::current_path(In(folder)); }));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.err;
+  };
+  train_in("here", "1 --model=m.json --data=digits --lr-policy=constant --checkpoint=run --save=w --resume");
+  const std::string config = *engine::ReadFile(In("here/run/config.toml"));
+  for (const char* flag : {"model = \"", "checkpoint = \"", "save = \""})
+    EXPECT_THAT(config, HasSubstr(absl::StrCat(flag, path_)));
+  for (const char* line : {"data = \"digits\"\n", "resume = \"\"\n", "machine = \"local\"\n"}) {
+    EXPECT_THAT(config, HasSubstr(line)) << "a file of that name is there, or none is named";
+  }
+  EXPECT_THAT(train_in("there", "2 --config=../here/run/config.toml"), HasSubstr("1 steps and 64 images are done"));
+  EXPECT_TRUE(std::filesystem::is_empty(In("there")));
+}
+
 // What --json prints is all that repeats a run: flags that were given, those that the model, the data and the machine chose,
 // and those that have a default.
 TEST_F(Config, ARecordAloneRunsTheSameAgain) {
