@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "base/json_files.h"
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
@@ -550,6 +551,7 @@ void LimitRates(Machine& machine) {
 }
 
 absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
+  RETURN_IF_ERROR(base::CheckKindOfJson(kVersionField, text));
   ASSIGN_OR_RETURN(Read json, base::ParseJson<Read>(text, kDeepest));
   absl::Status status;
   Machine machine;

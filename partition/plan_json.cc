@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json_files.h"
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
@@ -173,6 +174,7 @@ std::string PlanToJson(const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanFromJson(absl::string_view json) {
+  RETURN_IF_ERROR(base::CheckKindOfJson("colonnade_plan", json));
   absl::StatusOr<Json> parsed = base::ParseJson<Json>(json, kDeepest);
   if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat("plan: ", parsed.status().message()));
   const Json& root = *parsed;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/json_files.h"
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/quoted.h"
@@ -296,6 +297,7 @@ std::string NetworkToJson(const Network& network) {
 }
 
 absl::StatusOr<Network> NetworkFromJson(absl::string_view text) {
+  RETURN_IF_ERROR(base::CheckKindOfJson(kNetworkField, text));
   ASSIGN_OR_RETURN(Read json, base::ParseJson<Read>(text, kDeepestNetwork));
   absl::Status status;
   Network network;

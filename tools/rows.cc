@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/json_files.h"
 #include "base/json_text.h"
 #include "base/status_macros.h"
 #include "engine/json_fields.h"
@@ -135,6 +136,7 @@ double RowTable::StepOf(double days, int64_t global_batch) const {
 }
 
 absl::StatusOr<RowTable> RowsFromJson(absl::string_view text) {
+  RETURN_IF_ERROR(base::CheckKindOfJson(kVersionField, text));
   ASSIGN_OR_RETURN(JsonFields::Json json, base::ParseJson<JsonFields::Json>(text, kDeepest));
   absl::Status status;
   RowTable table;

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/json_files.h"
 #include "base/quoted.h"
 #include "base/status_macros.h"
 #include "engine/io/file.h"
@@ -346,14 +347,20 @@ struct Parsed {
   absl::string_view data;
 };
 
+constexpr size_t kMostOfAJson = 4096;  // where writers and people put what a file is
+
 // What to say of files that people have in place of weights in safetensors, whose first bytes are no length of a header.
+// REQUIRES: there are eight.
 std::string OtherFormat(absl::string_view bytes) {
   const auto said = [](const char* is, const char* by) {
     return absl::StrFormat("; it looks like %s: save the tensors by %s", is, by);
   };
   if (absl::StartsWith(bytes, "PK\x03\x04")) return said("a file of torch.save", "safetensors.torch.save_file");
   if (absl::StartsWith(bytes, "\x89HDF")) return said("an HDF5 file of Keras", "safetensors.numpy.save_file");
-  return "";
+  const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;  // its protocol
+  if (is_pickle) return said("a pickle, such as of torch.save", "safetensors.torch.save_file");
+  const std::string kind = base::KindOfJson(bytes.substr(0, kMostOfAJson));
+  return kind.empty() ? "" : absl::StrCat("; it looks like ", kind);
 }
 
 absl::StatusOr<Parsed> Parse(absl::string_view bytes, Halves halves) {

@@ -50,6 +50,10 @@ TEST(HostileSafetensors, FilesOfOtherProgramsAreTold) {
   EXPECT_THAT(ErrorWithinMemoryOf(std::string("PK\x03\x04\0\0\x08\x08", 8) + "archive/data.pkl"),
               HasSubstr("it looks like a file of torch.save: save the tensors by safetensors.torch.save_file"));
   EXPECT_THAT(ErrorWithinMemoryOf("\x89HDF\r\n\x1a\n of Keras"), HasSubstr("it looks like an HDF5 file of Keras"));
+  EXPECT_THAT(ErrorWithinMemoryOf("\x80\x02\x8a\nl\xfc\x9c\x46\xf9"),
+              HasSubstr("it looks like a pickle, such as of torch.save: save the tensors by safetensors.torch.save_file"));
+  EXPECT_THAT(ErrorWithinMemoryOf("{\"colonnade_model\": 1, \"name\""),
+              HasSubstr("it looks like a network file; --model takes it"));
 }
 
 TEST(HostileSafetensors, EveryFlippedByteOfTheHeaderIsAnErrorOrHarmless) {

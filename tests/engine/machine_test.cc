@@ -136,6 +136,8 @@ TEST(MachineFromJson, WarnsOfAProfileWithoutOps) {
 TEST(MachineFromJson, NamesWhatIsWrongWhereItIs) {
   EXPECT_THAT(ErrorOf(R"("colonnade_machine": 1)", R"("colonnade_machine": 2)"),
               HasSubstr("colonnade_machine: expected version 1, found 2"));
+  EXPECT_EQ(std::string(MachineFromJson(R"({"colonnade_plan": 1, "mesh": []})").status().message()),
+            "expected a machine profile, found a plan file; --plan takes it");
   EXPECT_THAT(ErrorOf(R"("launch_sec")", R"("lunch_sec")"),
               HasSubstr("lunch_sec: unknown field, did you mean \"launch_sec\"?"));
   EXPECT_THAT(ErrorOf(R"("value": 6e9)", R"("value": -6e9)"),

@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
     Fields, BadPlanFile,
     ::testing::Values(
         BadPlan{"", "line 1, column 1"}, BadPlan{"[]", "one JSON object"}, BadPlan{"{}", "colonnade_plan"},
+        BadPlan{R"({"colonnade_model": 1, "name": "mine"})", "expected a plan file, found a network file; --model takes it"},
         BadPlan{R"({"colonnade_plan": 2, "mesh": [], "layers": {}})", "version 1"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [], "layers": {}})", "mesh"},
         BadPlan{R"({"colonnade_plan": 1, "mesh": [{"name": "m", "size": 0}], "layers": {}})", "mesh"},

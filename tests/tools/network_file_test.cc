@@ -294,6 +294,9 @@ TEST_F(NetworkFiles, AreWhatHasADotOrASlashOrIsThere) {
   ASSERT_TRUE(engine::ReplaceFile(In("small.json"), "{}").ok());
   EXPECT_EQ(std::string(OpenNetwork(In("small.json")).status().message()),
             absl::StrCat(In("small.json"), ": colonnade_model: expected 1, the version of such files, found none"));
+  ASSERT_TRUE(engine::ReplaceFile(In("small.json"), R"({"colonnade_plan": 1})").ok());
+  EXPECT_EQ(std::string(OpenNetwork(In("small.json")).status().message()),
+            absl::StrCat(In("small.json"), ": expected a network file, found a plan file; --plan takes it"));
   EXPECT_EQ(OpenNetwork(In("none.json")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenNetwork("resnet21").status().code(), absl::StatusCode::kFailedPrecondition);
 }
