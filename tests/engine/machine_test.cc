@@ -541,12 +541,36 @@ TEST(Names, OfAllOpsAreThere) {
   for (const program::Op& op : program::AllOps()) EXPECT_THAT(OpNames(), ::testing::Contains(program::Name(op)));
 }
 
-TEST(Names, OfOpsAndTransfersStandOnThePage) {
+std::string SimulatorPage() {
   std::ifstream file(std::string(kSourceDir) + "/docs/simulator.md");
   std::stringstream page;
   page << file.rdbuf();
+  return page.str();
+}
+
+// Nothing can be left out of it, and the table says so of each field.
+TEST(MachineFromJson, ReadsTheProfileOfThePageWhichHasWhatIsNeeded) {
+  const std::string page = SimulatorPage();
+  const size_t begin = page.find("```json\n") + 8;
+  const std::string profile = page.substr(begin, page.find("```", begin) - begin);
+  const absl::StatusOr<Machine> machine = MachineFromJson(profile);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->devices.size(), 2u);
+  const nlohmann::json fields = nlohmann::json::parse(profile);
+  for (const auto& [name, value] : fields.items()) {
+    nlohmann::json less = fields;
+    less.erase(name);
+    EXPECT_FALSE(MachineFromJson(less.dump()).ok()) << name;
+    const size_t in_table = page.find(absl::StrCat("`", name), page.find("| field | unit | is |"));
+    ASSERT_NE(in_table, std::string::npos) << name;
+    EXPECT_THAT(page.substr(in_table, page.find('\n', in_table) - in_table), HasSubstr("needed")) << name;
+  }
+}
+
+TEST(Names, OfOpsAndTransfersStandOnThePage) {
+  const std::string page = SimulatorPage();
   for (const std::vector<std::string>* names : {&OpNames(), &ProfiledTransferNames()}) {
-    EXPECT_THAT(page.str(), HasSubstr(absl::StrCat("`", absl::StrJoin(*names, "` `"), "`")))
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("`", absl::StrJoin(*names, "` `"), "`")))
         << "docs/simulator.md is to list\n`" << absl::StrJoin(*names, "` `") << "`";
   }
 }
