@@ -152,7 +152,7 @@ Lines CudaLines(const Facts& facts) {
   return {absl::StrCat("runtime ", cuda.runtime, ", NVIDIA driver ", driver,
                        cuda.supported.empty() ? "" : absl::StrCat(", which runs CUDA up to ", cuda.supported)),
           absl::StrCat("cuDNN ", cuda.cudnn, ", cuBLAS ", cuda.cublas, ", ",
-                       cuda.nccl.empty() ? "built without NCCL" : absl::StrCat("NCCL ", cuda.nccl)),
+                       cuda.nccl.empty() ? absl::StrCat("no NCCL: ", cuda.no_nccl) : absl::StrCat("NCCL ", cuda.nccl)),
           cuda.status.ok() ? "" : absl::StrCat("no usable GPU: ", cuda.status.message())};
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes $2 a folder that runs on a machine without Abseil and oneDNN: the programs of build $1, stripped, with the shared libraries
-# that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS, CUPTI) into
-# LD_LIBRARY_PATH.
+# that they need, but for the C library and CUDA's. There, put the folders of CUDA's libraries (cuDNN, cuBLAS, CUPTI, and
+# NCCL if there is one) into LD_LIBRARY_PATH.
 set -euo pipefail
 if [ $# -ne 2 ]; then
   echo "usage: cmake/pack.sh BUILD PACK" >&2

@@ -26,7 +26,8 @@ struct PeerAccess {
 
 struct CudaFacts {
   std::string runtime, cudnn, cublas;
-  std::string nccl;       // empty: built without
+  std::string nccl;       // empty: there is none
+  std::string no_nccl;    // why, then
   std::string supported;  // the newest CUDA that the driver runs; empty: no driver
   absl::Status status;    // why there is no GPU, in the runtime's own words
   std::vector<GpuFacts> gpus;

@@ -51,9 +51,10 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
     return absl::InvalidArgumentError("steps as CUDA graphs: their tasks cannot be timed one by one");
   }
   if (options.collectives == Collectives::kNccl) {
-    if (!calls->has_nccl())
+    if (const absl::Status has = calls->HasNccl(); !has.ok()) {
       return absl::FailedPreconditionError(
-          "collectives by NCCL: it was not found when this was built; choose copies between peers");
+          absl::StrCat("collectives by NCCL: ", has.message(), "; choose copies between peers"));
+    }
     if (options.devices > calls->gpu_count()) {
       return absl::FailedPreconditionError(
           absl::StrCat("collectives by NCCL: expected a GPU for each device, found ", options.devices, " devices on ",
@@ -70,7 +71,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   }
   const auto made = std::make_shared<Resources>();
   Resources& resources = *made;
-  resources.uses_nccl = calls->has_nccl() && options.collectives != Collectives::kPeer;
+  resources.uses_nccl = calls->HasNccl().ok() && options.collectives != Collectives::kPeer;
   resources.calls = std::move(calls);
   resources.precision = options.precision;
   resources.deterministic = options.deterministic;

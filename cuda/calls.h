@@ -111,7 +111,7 @@ class Calls {
   virtual int64_t GpuMemoryBytes(int gpu) const = 0;
   // Whether kernels on `gpu` can read and write the memory of `other`.
   virtual bool CanReach(int gpu, int other) const = 0;
-  virtual bool has_nccl() const = 0;
+  virtual absl::Status HasNccl() const = 0;  // or why not
 
   // Zero-filled. ResourceExhausted if the GPU has not so much.
   virtual absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) = 0;
@@ -152,8 +152,8 @@ class Calls {
   // Blocks, for a bounded time.
   virtual absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) = 0;
 
-  // Blocks until the event's last record has been passed. Where there are communicators an error of theirs ends it too, and
-  // after ten minutes it is Unavailable.
+  // Blocks until the event's last record has been passed. With several GPUs an error of another one, or of a communicator,
+  // ends it too, and after ten minutes it is Unavailable.
   virtual absl::Status Synchronize(Event event) = 0;
   virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
 

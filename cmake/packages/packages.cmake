@@ -47,7 +47,7 @@ if(TARGET colonnade_cuda_driver)
   # NVIDIA's packages, whose names have the version of CUDA. Here CUDA may lie in a folder that belongs to no package.
   string(REGEX REPLACE "^([0-9]+)\\.([0-9]+).*" "\\1-\\2" cuda_release ${CUDAToolkit_VERSION})
   set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "cuda-cudart-${cuda_release}, libcublas-${cuda_release}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}")
-  if(NCCL_LIBRARY)
+  if(NCCL_INCLUDE_DIR)
     string(APPEND CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS ", libnccl2")
   endif()
   get_filename_component(cudnn_folder ${CUDNN_LIBRARY} DIRECTORY)

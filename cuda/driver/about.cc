@@ -8,10 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cuda/driver/nccl_library.h"
 #include "cuda/status.h"
-#if COLONNADE_NCCL
-#include <nccl.h>
-#endif
 
 namespace colonnade::cuda {
 namespace {
@@ -83,10 +81,11 @@ extern "C" void colonnade_about_cuda(CudaFacts* facts) {
   if (cudaDriverGetVersion(&driver) == cudaSuccess) facts->supported = VersionOfCuda(driver);
   facts->cudnn = VersionOfLibrary(static_cast<int>(cudnnGetVersion()));
   facts->cublas = VersionOfLibrary(static_cast<int>(cublasLtGetVersion()));
-#if COLONNADE_NCCL
-  int nccl = 0;
-  if (ncclGetVersion(&nccl) == ncclSuccess) facts->nccl = VersionOfLibrary(nccl);
-#endif
+  if (const absl::StatusOr<NcclLibrary> nccl = LoadNccl(); nccl.ok()) {
+    facts->nccl = VersionOfLibrary(nccl->version);
+  } else {
+    facts->no_nccl = std::string(nccl.status().message());
+  }
   facts->status = AboutGpus(*facts);
 }
 

@@ -4,8 +4,6 @@
 
 #if COLONNADE_NCCL
 
-#include <nccl.h>
-
 #include <future>
 #include <memory>
 #include <thread>
@@ -20,12 +18,11 @@
 namespace colonnade::cuda {
 namespace {
 
-static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0), "ranks cannot be aborted as a group");
 static_assert(ncclSystemError == 2 && ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
               ncclInProgress == 7);
 
-absl::Status Check(ncclResult_t result, const char* call) {
-  return StatusOf(FailureOfNccl(result), call, ncclGetErrorString(result));
+absl::Status Check(const NcclLibrary& nccl, ncclResult_t result, const char* call) {
+  return StatusOf(FailureOfNccl(result), call, nccl.GetErrorString(result));
 }
 
 ncclDataType_t TypeOf(program::DType dtype) {
@@ -46,15 +43,15 @@ ncclDataType_t TypeOf(program::DType dtype) {
 
 // All at once: an abort of some waits for the collectives of the others, which may never end (NCCL issue 1013). And in a
 // thread that is left behind after `most_wait`, since an abort can hang in the driver.
-void GiveUp(std::vector<ncclComm_t> ranks, absl::Duration most_wait) {
+void GiveUp(const NcclLibrary& nccl, std::vector<ncclComm_t> ranks, absl::Duration most_wait) {
   auto over = std::make_shared<std::promise<void>>();
   std::future<void> ended = over->get_future();
-  std::thread([ranks = std::move(ranks), over] {
-    ncclGroupStart();
+  std::thread([nccl, ranks = std::move(ranks), over] {
+    nccl.GroupStart();
     for (ncclComm_t rank : ranks) {
-      if (rank != nullptr) ncclCommAbort(rank);
+      if (rank != nullptr) nccl.CommAbort(rank);
     }
-    ncclGroupEnd();
+    nccl.GroupEnd();
     over->set_value();
   }).detach();
   ended.wait_for(absl::ToChronoNanoseconds(most_wait));
@@ -68,20 +65,19 @@ struct Communicators::Communicator {
   bool gone = false;  // destroyed or aborted
 };
 
-Communicators::Communicators(absl::Duration most_wait) : most_wait_(most_wait) {}
-
-bool Communicators::available() { return true; }
+Communicators::Communicators(absl::Duration most_wait, const char* library)
+    : most_wait_(most_wait), nccl_(LoadNccl(library)) {}
 
 Communicators::~Communicators() {
   for (const auto& one : all_) {
     if (one->gone) continue;
-    ncclGroupStart();
-    for (ncclComm_t rank : one->ranks) ncclCommFinalize(rank);
-    ncclGroupEnd();
+    nccl_->GroupStart();
+    for (ncclComm_t rank : one->ranks) nccl_->CommFinalize(rank);
+    nccl_->GroupEnd();
     if (!Settle(*one, "ncclCommFinalize").ok()) break;
-    ncclGroupStart();
-    for (ncclComm_t rank : one->ranks) ncclCommDestroy(rank);
-    ncclGroupEnd();
+    nccl_->GroupStart();
+    for (ncclComm_t rank : one->ranks) nccl_->CommDestroy(rank);
+    nccl_->GroupEnd();
     one->gone = true;
   }
   Abort();  // what did not settle
@@ -92,11 +88,11 @@ absl::Status Communicators::Settle(const Communicator& communicator, const char*
   const absl::Time last = base::SteadyNow() + most_wait_;
   for (size_t r = 0; r < communicator.ranks.size();) {
     ncclResult_t state = ncclSuccess;
-    RETURN_IF_ERROR(cuda::Check(ncclCommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
+    RETURN_IF_ERROR(cuda::Check(*nccl_, nccl_->CommGetAsyncError(communicator.ranks[r], &state), "ncclCommGetAsyncError"));
     if (state == ncclSuccess) {
       ++r;
     } else if (state != ncclInProgress) {
-      return cuda::Check(state, call);
+      return cuda::Check(*nccl_, state, call);
     } else if (base::SteadyNow() > last) {
       return absl::UnavailableError(absl::StrCat(call, ": not done after ", absl::FormatDuration(most_wait_)));
     } else {
@@ -107,6 +103,7 @@ absl::Status Communicators::Settle(const Communicator& communicator, const char*
 }
 
 absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
+  RETURN_IF_ERROR(nccl_.status());
   const std::vector<int> wanted(gpus.begin(), gpus.end());
   for (size_t i = 0; i < all_.size(); ++i) {
     if (all_[i]->gpus == wanted && !all_[i]->gone) return static_cast<int>(i);
@@ -115,7 +112,7 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
   made->gpus = wanted;
   made->ranks.resize(gpus.size(), nullptr);
   ncclUniqueId id;
-  RETURN_IF_ERROR(cuda::Check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+  RETURN_IF_ERROR(cuda::Check(*nccl_, nccl_->GetUniqueId(&id), "ncclGetUniqueId"));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   RETURN_IF_ERROR(Begin());
@@ -123,14 +120,14 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
   for (size_t r = 0; r < gpus.size() && status.ok(); ++r) {
     status = CheckCall(cudaSetDevice(gpus[r]), "cudaSetDevice");
     if (!status.ok()) break;
-    status =
-        cuda::Check(ncclCommInitRankConfig(&made->ranks[r], static_cast<int>(gpus.size()), id, static_cast<int>(r), &config),
-                    "ncclCommInitRankConfig");
+    status = cuda::Check(
+        *nccl_, nccl_->CommInitRankConfig(&made->ranks[r], static_cast<int>(gpus.size()), id, static_cast<int>(r), &config),
+        "ncclCommInitRankConfig");
   }
-  status.Update(cuda::Check(ncclGroupEnd(), "ncclGroupEnd"));
+  status.Update(cuda::Check(*nccl_, nccl_->GroupEnd(), "ncclGroupEnd"));
   if (status.ok()) status = Settle(*made, "ncclCommInitRankConfig");
   if (!status.ok()) {
-    GiveUp(std::move(made->ranks), most_wait_);
+    GiveUp(*nccl_, std::move(made->ranks), most_wait_);
     return status;
   }
   all_.push_back(std::move(made));
@@ -139,11 +136,11 @@ absl::StatusOr<int> Communicators::Make(absl::Span<const int> gpus) {
 
 absl::Status Communicators::Begin() {
   in_group_.clear();
-  return cuda::Check(ncclGroupStart(), "ncclGroupStart");
+  return cuda::Check(*nccl_, nccl_->GroupStart(), "ncclGroupStart");
 }
 
 absl::Status Communicators::End() {
-  absl::Status status = cuda::Check(ncclGroupEnd(), "ncclGroupEnd");
+  absl::Status status = cuda::Check(*nccl_, nccl_->GroupEnd(), "ncclGroupEnd");
   for (const auto& [index, ranks] : in_group_) {
     const Communicator& communicator = *all_[index];
     if (status.ok() && ranks != communicator.ranks.size()) {
@@ -170,15 +167,18 @@ absl::Status Communicators::EnqueueRank(cudaStream_t stream, const RankCall& cal
   const ncclDataType_t type = TypeOf(call.dtype);
   switch (call.kind) {
     case program::CollectiveKind::kAllReduce:
-      return cuda::Check(ncclAllReduce(call.from, call.to, call.count, type, ncclSum, rank, stream), "ncclAllReduce");
+      return cuda::Check(*nccl_, nccl_->AllReduce(call.from, call.to, call.count, type, ncclSum, rank, stream),
+                         "ncclAllReduce");
     case program::CollectiveKind::kReduce:
-      return cuda::Check(ncclReduce(call.from, call.to, call.count, type, ncclSum, call.root, rank, stream), "ncclReduce");
+      return cuda::Check(*nccl_, nccl_->Reduce(call.from, call.to, call.count, type, ncclSum, call.root, rank, stream),
+                         "ncclReduce");
     case program::CollectiveKind::kBroadcast:
-      return cuda::Check(ncclBroadcast(call.from, call.to, call.count, type, call.root, rank, stream), "ncclBroadcast");
+      return cuda::Check(*nccl_, nccl_->Broadcast(call.from, call.to, call.count, type, call.root, rank, stream),
+                         "ncclBroadcast");
     case program::CollectiveKind::kAllGather:
-      return cuda::Check(ncclAllGather(call.from, call.to, call.count, type, rank, stream), "ncclAllGather");
+      return cuda::Check(*nccl_, nccl_->AllGather(call.from, call.to, call.count, type, rank, stream), "ncclAllGather");
     case program::CollectiveKind::kReduceScatter:
-      return cuda::Check(ncclReduceScatter(call.from, call.to, call.count, type, ncclSum, rank, stream),
+      return cuda::Check(*nccl_, nccl_->ReduceScatter(call.from, call.to, call.count, type, ncclSum, rank, stream),
                          "ncclReduceScatter");
     case program::CollectiveKind::kAllToAll:
       break;
@@ -191,8 +191,8 @@ absl::Status Communicators::Check() {
     if (one->gone) continue;
     for (size_t r = 0; r < one->ranks.size(); ++r) {
       ncclResult_t state = ncclSuccess;
-      absl::Status status = cuda::Check(ncclCommGetAsyncError(one->ranks[r], &state), "ncclCommGetAsyncError");
-      if (status.ok()) status = cuda::Check(state, "a collective of NCCL");
+      absl::Status status = cuda::Check(*nccl_, nccl_->CommGetAsyncError(one->ranks[r], &state), "ncclCommGetAsyncError");
+      if (status.ok()) status = cuda::Check(*nccl_, state, "a collective of NCCL");
       if (status.ok()) continue;
       status = WithContext(status, absl::StrCat("rank ", r, " on GPU ", one->gpus[r]));
       Abort();
@@ -208,7 +208,7 @@ void Communicators::Abort() {
     if (!one->gone) ranks.insert(ranks.end(), one->ranks.begin(), one->ranks.end());
     one->gone = true;
   }
-  if (!ranks.empty()) GiveUp(std::move(ranks), most_wait_);
+  if (!ranks.empty()) GiveUp(*nccl_, std::move(ranks), most_wait_);
 }
 
 }  // namespace colonnade::cuda
@@ -219,12 +219,10 @@ namespace colonnade::cuda {
 
 struct Communicators::Communicator {};
 
-Communicators::Communicators(absl::Duration most_wait) : most_wait_(most_wait) {}
+Communicators::Communicators(absl::Duration most_wait, const char* library)
+    : most_wait_(most_wait), nccl_(LoadNccl(library)) {}
 Communicators::~Communicators() = default;
-bool Communicators::available() { return false; }
-absl::StatusOr<int> Communicators::Make(absl::Span<const int>) {
-  return absl::UnimplementedError("NCCL was not found when this was built");
-}
+absl::StatusOr<int> Communicators::Make(absl::Span<const int>) { return nccl_.status(); }
 absl::Status Communicators::Begin() { return absl::OkStatus(); }
 absl::Status Communicators::Enqueue(cudaStream_t, const RankCall&) { return absl::InternalError("no NCCL"); }
 absl::Status Communicators::End() { return absl::OkStatus(); }

@@ -106,7 +106,7 @@ class CudaCalls : public Calls {
   std::string GpuName(int gpu) const override { return gpus_[gpu].name; }
   int64_t GpuMemoryBytes(int gpu) const override { return gpus_[gpu].memory_bytes; }
   bool CanReach(int gpu, int other) const override { return gpus_[gpu].reaches[other]; }
-  bool has_nccl() const override { return Communicators::available(); }
+  absl::Status HasNccl() const override { return communicators_.available(); }
 
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override {
     void* data = nullptr;
@@ -208,11 +208,11 @@ class CudaCalls : public Calls {
   absl::StatusOr<int> MakeCommunicator(absl::Span<const int> gpus) override { return communicators_.Make(gpus); }
 
   absl::Status Synchronize(Event event) override {
-    if (communicators_.empty()) {
+    if (gpu_count() == 1) {
       COLONNADE_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
       return absl::OkStatus();
     }
-    // A rank that waits for a lost one would let the event wait for ever.
+    // Work that waits for a lost rank or for a GPU that has failed would let the event wait for ever.
     int turns = 0;
     for (const absl::Time last = base::SteadyNow() + kMostStepWait;;) {
       if (++turns % kTurnsBetweenGpus == 0) RETURN_IF_ERROR(CheckGpus());
@@ -223,7 +223,7 @@ class CudaCalls : public Calls {
       if (base::SteadyNow() > last) {
         communicators_.Abort();
         return absl::UnavailableError(
-            absl::StrCat("a step was not over after ", absl::FormatDuration(kMostStepWait), ": a collective of NCCL hangs"));
+            absl::StrCat("a step was not over after ", absl::FormatDuration(kMostStepWait), ": a collective hangs"));
       }
       absl::SleepFor(kPollEvery);
     }

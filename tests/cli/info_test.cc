@@ -269,10 +269,11 @@ TEST_F(Info, WithoutAUsableGpuTheRuntimesOwnErrorIsThere) {
   facts.cuda->peers.clear();
   facts.pci_links.clear();
   facts.cuda->supported = facts.cuda->nccl = facts.host.nvidia_driver = "";
+  facts.cuda->no_nccl = "NCCL cannot be loaded";
   facts.cuda->status = absl::UnavailableError("cudaGetDeviceCount(&count): driver too old");
   const std::string text = InfoText(facts);
   EXPECT_THAT(text, HasSubstr("CUDA           runtime 13.0, NVIDIA driver not found\n"
-                              "               cuDNN 9.19.0, cuBLAS 13.1.0, built without NCCL\n"
+                              "               cuDNN 9.19.0, cuBLAS 13.1.0, no NCCL: NCCL cannot be loaded\n"
                               "               no usable GPU: cudaGetDeviceCount(&count): driver too old\n"
                               "profile"));
   EXPECT_THAT(text, Not(HasSubstr("peer access")));

@@ -53,7 +53,9 @@ class HostCalls : public Calls {
   std::string GpuName(int gpu) const override { return options_.unlike ? "host " + std::to_string(gpu) : "host"; }
   int64_t GpuMemoryBytes(int) const override { return int64_t{1} << 30; }
   bool CanReach(int gpu, int other) const override { return gpu == other || options_.reach; }
-  bool has_nccl() const override { return options_.nccl; }
+  absl::Status HasNccl() const override {
+    return options_.nccl ? absl::OkStatus() : absl::UnavailableError("NCCL cannot be loaded (none on the host)");
+  }
   absl::StatusOr<void*> Allocate(int gpu, int64_t bytes) override;
   void Free(int gpu, void* data) override;
   absl::StatusOr<bool> Register(void*, int64_t) override { return options_.pins; }

@@ -1,4 +1,4 @@
-// Communicators with a stand-in for NCCL, which is not linked: its functions are those of this program. Each notes that it
+// Communicators with a stand-in for NCCL: its functions are those of this program, which exports them. Each notes that it
 // was called, and a rank answers what a test says.
 #include "cuda/driver/communicators.h"
 
@@ -34,6 +34,7 @@ using ::testing::Not;
 
 constexpr absl::Duration kShort = absl::Milliseconds(500), kLong = absl::Seconds(60);
 constexpr int kForEver = 1 << 30;
+constexpr const char* kThisProgram = nullptr;  // as a library
 
 class FakeNccl {
  public:
@@ -64,6 +65,7 @@ class FakeNccl {
   }
 
   int gpu = -1;
+  int version = NCCL_VERSION_CODE;
 
  private:
   std::mutex mutex_;
@@ -88,6 +90,10 @@ cudaError_t cudaSetDevice(int gpu) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of CUDA"; }
 
+ncclResult_t ncclGetVersion(int* version) {
+  *version = nccl->version;
+  return ncclSuccess;
+}
 const char* ncclGetErrorString(ncclResult_t) { return "an error of NCCL"; }
 ncclResult_t ncclGetUniqueId(ncclUniqueId*) { return ncclSuccess; }
 ncclResult_t ncclGroupStart() {
@@ -170,9 +176,26 @@ class NcclCommunicators : public ::testing::Test {
   FakeNccl fake_;
 };
 
+TEST_F(NcclCommunicators, WhereThereIsNoLibraryOrAnOldOneNoneIsMadeAndItIsSaidWhy) {
+  const Communicators here(kLong, kThisProgram);
+  EXPECT_TRUE(here.available().ok()) << here.available();
+  Communicators none(kLong, "libnccl_of_nobody.so.2");
+  EXPECT_EQ(none.available().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(none.available().message(), HasSubstr("NCCL cannot be loaded (libnccl_of_nobody.so.2: "));
+  EXPECT_EQ(none.Make({1, 2}).status(), none.available());
+  EXPECT_TRUE(none.Check().ok());
+  none.Abort();
+  const Communicators other(kLong, "libm.so.6");
+  EXPECT_THAT(other.available().message(), HasSubstr("NCCL's library has no ncclGetVersion"));
+  fake_.version = NCCL_VERSION(2, 21, 5);
+  const Communicators old(kLong, kThisProgram);
+  EXPECT_EQ(old.available().message(), "ncclGetVersion: expected 22200 or newer, found 22105");
+  EXPECT_EQ(old.available().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(NcclCommunicators, RanksAreMadeInOneGroupAndAskedUntilTheyHaveMet) {
   fake_.Of(3).asks_at_work = 5;
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   EXPECT_TRUE(communicators.empty());
   EXPECT_EQ(communicators.Make({3, 1}).value(), 0);
   EXPECT_EQ(fake_.Of(3).asks_at_work, 0);
@@ -181,7 +204,7 @@ TEST_F(NcclCommunicators, RanksAreMadeInOneGroupAndAskedUntilTheyHaveMet) {
 }
 
 TEST_F(NcclCommunicators, TheSameGpusInTheSameOrderHaveOneCommunicator) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   EXPECT_EQ(communicators.Make({0, 1}).value(), 0);
   EXPECT_EQ(communicators.Make({2, 3}).value(), 1);
   fake_.TakeCalls();
@@ -191,7 +214,7 @@ TEST_F(NcclCommunicators, TheSameGpusInTheSameOrderHaveOneCommunicator) {
 
 TEST_F(NcclCommunicators, WhereARankCannotBeMadeTheOthersAreAborted) {
   fake_.Of(2).made = ncclSystemError;
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   const absl::Status status = communicators.Make({1, 2, 3}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(status.message(), HasSubstr("ncclCommInitRankConfig"));
@@ -202,7 +225,7 @@ TEST_F(NcclCommunicators, WhereARankCannotBeMadeTheOthersAreAborted) {
 
 TEST_F(NcclCommunicators, RanksThatDoNotMeetInTimeAreAborted) {
   fake_.Of(2).asks_at_work = kForEver;
-  Communicators communicators(kShort);
+  Communicators communicators(kShort, kThisProgram);
   const absl::Status status = communicators.Make({1, 2}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(status.message(), HasSubstr("ncclCommInitRankConfig: not done after 500ms"));
@@ -211,7 +234,7 @@ TEST_F(NcclCommunicators, RanksThatDoNotMeetInTimeAreAborted) {
 }
 
 TEST_F(NcclCommunicators, EachKindIsTheCallOfItsName) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   const int pair = MakePair(communicators);
   using program::CollectiveKind, program::DType;
   for (const auto& [kind, dtype] : {std::pair(CollectiveKind::kAllReduce, DType::kF32),
@@ -232,7 +255,7 @@ TEST_F(NcclCommunicators, EachKindIsTheCallOfItsName) {
 }
 
 TEST_F(NcclCommunicators, EachGroupOfAllRanksEndsWhenTheyAreDone) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   const int pair = MakePair(communicators);
   for (int turn = 0; turn < 2; ++turn) {
     for (int gpu : {1, 2}) fake_.Of(gpu).asks_at_work = 4;
@@ -246,7 +269,7 @@ TEST_F(NcclCommunicators, EachGroupOfAllRanksEndsWhenTheyAreDone) {
 
 // The rank that was enqueued would wait for the other for ever.
 TEST_F(NcclCommunicators, AGroupThatLacksARankIsAnErrorAndAllAreAborted) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   const int pair = MakePair(communicators);
   ASSERT_TRUE(communicators.Make({3, 4}).ok());
   ASSERT_TRUE(communicators.Begin().ok());
@@ -263,7 +286,7 @@ TEST_F(NcclCommunicators, AGroupThatLacksARankIsAnErrorAndAllAreAborted) {
 }
 
 TEST_F(NcclCommunicators, ARankThatFailsWhileAGroupEndsAbortsAll) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   const int pair = MakePair(communicators);
   fake_.Of(2).state = ncclInternalError;
   ASSERT_TRUE(communicators.Begin().ok());
@@ -273,7 +296,7 @@ TEST_F(NcclCommunicators, ARankThatFailsWhileAGroupEndsAbortsAll) {
 }
 
 TEST_F(NcclCommunicators, AFaultThatIsFoundLaterNamesItsRankAndAbortsAll) {
-  Communicators communicators(kLong);
+  Communicators communicators(kLong, kThisProgram);
   MakePair(communicators);
   fake_.Of(1).asks_at_work = 1;  // at work is no fault
   EXPECT_TRUE(communicators.Check().ok());
@@ -287,7 +310,7 @@ TEST_F(NcclCommunicators, AFaultThatIsFoundLaterNamesItsRankAndAbortsAll) {
 
 TEST_F(NcclCommunicators, RanksAreFinalizedThenDestroyedEachInOneGroup) {
   {
-    Communicators communicators(kLong);
+    Communicators communicators(kLong, kThisProgram);
     MakePair(communicators);
     fake_.Of(2).asks_at_work = 3;
   }
@@ -298,7 +321,7 @@ TEST_F(NcclCommunicators, RanksAreFinalizedThenDestroyedEachInOneGroup) {
 
 TEST_F(NcclCommunicators, RanksThatCannotBeFinalizedAreAborted) {
   {
-    Communicators communicators(kShort);
+    Communicators communicators(kShort, kThisProgram);
     MakePair(communicators);
     fake_.Of(2).asks_at_work = kForEver;
   }
@@ -308,7 +331,7 @@ TEST_F(NcclCommunicators, RanksThatCannotBeFinalizedAreAborted) {
 
 TEST_F(NcclCommunicators, WhatWasAbortedIsNotFinalized) {
   {
-    Communicators communicators(kLong);
+    Communicators communicators(kLong, kThisProgram);
     MakePair(communicators);
     communicators.Abort();
     fake_.TakeCalls();
@@ -317,7 +340,7 @@ TEST_F(NcclCommunicators, WhatWasAbortedIsNotFinalized) {
 }
 
 TEST_F(NcclCommunicators, AnAbortThatHangsIsLeftBehind) {
-  Communicators communicators(kShort);
+  Communicators communicators(kShort, kThisProgram);
   MakePair(communicators);
   fake_.LetAbortsHang();
   const absl::Time begin = base::SteadyNow();

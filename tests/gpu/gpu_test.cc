@@ -169,7 +169,7 @@ TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputesTaskByTask) {
 TEST_P(GpuZoo, APlanComputesWhatOneDeviceComputesByNccl) {
   COLONNADE_NEED_GPU();
   const int devices = GetParam().devices;
-  if (devices == 1 || devices > (*SharedCalls())->gpu_count() || !(*SharedCalls())->has_nccl()) {
+  if (devices == 1 || devices > (*SharedCalls())->gpu_count() || !(*SharedCalls())->HasNccl().ok()) {
     GTEST_SKIP() << "skipped: NCCL, and a GPU for each device of several, are not there";
   }
   Verify({.collectives = cuda::Collectives::kNccl});
