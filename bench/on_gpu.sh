@@ -9,7 +9,7 @@
 # for ten. PEER, if set, is a command that times the same step: it is given "--net M --batch 256 --dtype D", M alexnet or resnet50,
 # and should print one line. `activity` writes OUT/activity_M_D.json and, of PEER, OUT/activity_M_peer_D.json: busy and idle time,
 # kernels, memory. IMAGES, if set, is a data set of 28 x 28 images, such as Fashion-MNIST, on which `accuracy` trains lenet too.
-# Ends with 69 where there is no GPU.
+# Ends with 69 where there is no GPU, and with 1 where one is there but the CUDA driver module cannot be loaded.
 set -uo pipefail
 [ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
 programs=$(cd "$1" && pwd) || exit 66
@@ -44,7 +44,7 @@ gpus=$(timeout -k 15 60 "$colonnade" info --json | grep -o '"compute_capability"
 failed=0
 # run PART SECONDS COMMAND …
 run() {
-  local part=$1 limit=$2 begin=$SECONDS status own
+  local part=$1 limit=$2 begin=$SECONDS status own line
   shift 2
   # Into a file of its own first: lines of what runs at the same time must not mix.
   own=$(mktemp "$out/$part.XXXXXX")
@@ -53,7 +53,8 @@ run() {
   status=$?
   cat "$own" >>"$out/$part.txt" && rm "$own"
   [ $status -eq 0 ] || failed=1
-  echo "$part: status $status, $((SECONDS - begin)) s: ${*##*/}"
+  line=${*//"$programs/"/}
+  echo "$part: status $status, $((SECONDS - begin)) s: ${line//"$out/"/}"
   return $status
 }
 

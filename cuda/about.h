@@ -34,7 +34,10 @@ struct CudaFacts {
   std::vector<std::vector<PeerAccess>> peers;  // [from][to]
 };
 
-// Unavailable where the driver module (driver/) cannot be loaded.
+// Returns whether `folder` has the file of a GPU, as NVIDIA's driver makes them: nvidia0 and so on, or dxg under WSL.
+bool HasGpuFile(const std::string& folder = "/dev");
+
+// Where the driver module (driver/) cannot be loaded: FailedPrecondition if there is a GPU's file, else Unavailable.
 absl::StatusOr<CudaFacts> AboutCuda();
 
 }  // namespace colonnade::cuda

@@ -50,7 +50,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
 // Calls on CUDA, cuDNN and cuBLAS (driver/, a module that is loaded here). With a file, each convolution uses the cuDNN
 // engine that a timed search found fastest; a convolution that the file does not know is searched and added
 // (engine_choices.h). Takes the first `most_gpus` GPUs, or fewer where there are not so many; the others' memory stays
-// untouched. Unavailable where there is no module, GPU or driver; InvalidArgument or DataLoss of the file.
+// untouched. Unavailable where there is no GPU or driver, FailedPrecondition where there seems to be one but the module
+// cannot be loaded (HasGpuFile), InvalidArgument or DataLoss of the file.
 absl::StatusOr<std::unique_ptr<Calls>> OpenCuda(const std::string& engines_file = "",
                                                 int most_gpus = std::numeric_limits<int>::max());
 

@@ -46,7 +46,9 @@ absl::string_view HintOfCuda(int cuda_error) {
   const bool is_of_work_before = cuda_error == 214 || cuda_error == 700 || cuda_error == 702 || cuda_error == 710 ||
                                  (cuda_error >= 714 && cuda_error <= 719);  // ECC, addresses, time, asserts, launches
   return is_of_work_before
-             ? "; work that was enqueued before did it: --cuda-graphs=off and CUDA_LAUNCH_BLOCKING=1 tell which"
+             // Launches of NCCL for several GPUs by one thread would wait for each other.
+             ? "; work that was enqueued before did it: --cuda-graphs=off, --collectives=peer and CUDA_LAUNCH_BLOCKING=1 "
+               "tell which"
              : "";
 }
 

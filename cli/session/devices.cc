@@ -48,7 +48,8 @@ cuda::Graphs GraphsOf(const BackendFlags& flags, bool times_tasks) {
   return flags.cuda_graphs == "on" ? cuda::Graphs::kOn : cuda::Graphs::kAuto;
 }
 
-// Unavailable where there is none that can be used; a GPU that fails while it is opened is another error.
+// Unavailable where there is none that can be used; a GPU that fails while it is opened, or for which no module can be
+// loaded, is another error.
 absl::Status NoCuda(const absl::Status& why) {
   // No file and no flag is at fault.
   const absl::StatusCode code = absl::IsInvalidArgument(why) ? absl::StatusCode::kInternal : why.code();

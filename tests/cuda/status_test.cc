@@ -1,5 +1,10 @@
 #include "cuda/status.h"
 
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "cuda/about.h"
 #include "gtest/gtest.h"
 
 namespace colonnade::cuda {
@@ -37,9 +42,31 @@ TEST(Status, LibrariesCodesKeepTheirMeaning) {
   EXPECT_EQ(CodeOf(FailureOfNccl(1)), StatusCode::kInternal);
 }
 
+// Without a GPU's file a module that cannot be loaded is no fault.
+TEST(Status, AGpusFileIsNumberedOrWindows) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "gpu_files";
+  for (const auto& [file, is_gpu] : {std::pair("nvidiactl", false),
+                                     {"nvidia-uvm", false},
+                                     {"nvidia", false},
+                                     {"nvidia0x", false},
+                                     {"nvidia0", true},
+                                     {"nvidia12", true},
+                                     {"dxg", true}}) {
+    std::filesystem::remove_all(folder);
+    EXPECT_FALSE(HasGpuFile(folder)) << "no folder";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "null"), std::ofstream(folder / file);
+    EXPECT_EQ(HasGpuFile(folder), is_gpu) << file;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Status, AFaultOfWorkBeforeSaysSo) {
-  for (int fault : {214, 700, 719})
-    EXPECT_NE(HintOfCuda(fault).find("CUDA_LAUNCH_BLOCKING"), absl::string_view::npos) << fault;
+  for (int fault : {214, 700, 719}) {
+    for (const char* word : {"CUDA_LAUNCH_BLOCKING=1", "--cuda-graphs=off", "--collectives=peer"}) {
+      EXPECT_NE(HintOfCuda(fault).find(word), absl::string_view::npos) << fault;
+    }
+  }
   for (int other : {1, 2, 711, 712, 713, 801, 900}) EXPECT_EQ(HintOfCuda(other), "") << other;
 }
 
