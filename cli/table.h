@@ -98,7 +98,8 @@ class Networks {
 std::string TitleOf(const Table& table);
 // Returns the row's interval as "5.98 to 6.84 d"; empty without draws.
 std::string IntervalText(const Table& table, const TableRow& row);
-// Returns the error of the prediction as "-2.7 %", "fitted" for a fitted row, or nothing where nothing was published.
+// Returns the error of the prediction as "-2.7 %", "fitted" for a fitted row without one, or nothing where nothing was
+// published.
 std::string ErrorText(const TableRow& row);
 
 nlohmann::ordered_json TableJson(const Table& table);

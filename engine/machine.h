@@ -21,7 +21,8 @@ namespace colonnade::engine {
 
 class JsonFields;
 
-// kFitted: chosen so that the simulator reproduces a measured step.
+// kFitted: chosen so that the simulator reproduces a measured step. kMeasured of an OpRate says that its rate holds all that
+// the op takes, its memory traffic included.
 enum class Origin { kSpec, kMeasured, kPublished, kFitted, kGuess };
 inline constexpr const char* kOriginNames[] = {"spec", "measured", "published", "fitted", "guess"};
 const char* Name(Origin origin);

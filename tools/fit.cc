@@ -92,7 +92,7 @@ void SetStepSec(engine::Machine& machine, double step_sec, const std::string& ro
 }
 
 // Notes on each rate that the factor changed that no source states it any longer. The old source stays in the text, since
-// draws vary together the rates of one field that have one source. A guess stays a guess.
+// draws vary together the rates of one field that have one source. A guess stays a guess, and a measured op measured.
 void SayFitted(engine::Machine& machine, double factor, const std::string& row) {
   if (factor == 1) return;
   const std::string fit = absl::StrFormat("divided by %.4g to fit row %s", factor, row);
@@ -106,7 +106,10 @@ void SayFitted(engine::Machine& machine, double factor, const std::string& row) 
   }
   for (engine::OpRate& op : machine.ops) {
     if (op.source.empty()) op.source = op.op;
+    const engine::Origin origin = op.origin;
     say(op.origin, op.source);
+    // It says that the rate holds the whole time of the op, which the fit does not change.
+    if (origin == engine::Origin::kMeasured) op.origin = origin;
   }
 }
 

@@ -1,5 +1,6 @@
 // The table as text and as JSON.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kLabelWidth = 34;
+constexpr double kLeastErrorShown = 5e-4;  // what is below shows as 0.0 %
 
 Json OrNull(bool there, double value) { return there ? Json(value) : Json(nullptr); }
 
@@ -94,9 +96,11 @@ std::string IntervalText(const Table& table, const TableRow& row) {
 }
 
 std::string ErrorText(const TableRow& row) {
-  if (row.is_fitted) return "fitted";
   const double published = row.row.published_step_sec;
-  return published > 0 ? absl::StrFormat("%+.1f %%", 100 * (row.simulated_sec / published - 1)) : "";
+  if (published <= 0) return "";
+  const double error = row.simulated_sec / published - 1;
+  if (row.is_fitted && std::abs(error) < kLeastErrorShown) return "fitted";
+  return absl::StrFormat("%+.1f %%", 100 * error);
 }
 
 void PrintTable(const Table& table) {

@@ -112,6 +112,16 @@ TEST_F(Table, AFitMakesItsRowComeOutAndIsKept) {
       << "each draw is refitted";
 }
 
+// A fit is to the step without the input, as steps are measured.
+TEST_F(Table, AFittedRowThatDoesNotComeOutShowsItsError) {
+  EXPECT_THAT(Run(absl::StrCat("table --draws=0 --fit=one ", Rows())).out, ContainsRegex("one +5.00 ms +5.00 ms +fitted "));
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/dgx1-v100.json")));
+  profile["input_images_per_sec"] = {{"value", 3200}, {"from", "guess"}};
+  Write("fed.json", profile.dump());
+  EXPECT_THAT(Run(absl::StrCat("table --draws=0 --fit=one --machine=", In("fed.json"), " --rows=", In("rows.json"))).out,
+              ContainsRegex("one +5.00 ms +10.00 ms +[+]100.0 % "));
+}
+
 // Lenet is fastest on one device until kernels are so slow that it pays to share them.
 TEST_F(Table, RowsOfThePlannerAreItsChoiceOnTheFittedProfile) {
   Write("auto.json", R"({"colonnade_rows": 1, "title": "t", "model": "lenet", "batch": 32,

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/tools/moves_bytes.h"
@@ -68,6 +69,19 @@ TEST(FitTo, KernelsBecomeSlowerWhereTheHostIsHidden) {
   ASSERT_TRUE(fit.ok()) << fit.status();
   EXPECT_NEAR(fit->kernel_factor, 2.5, 1e-6);
   EXPECT_EQ(machine.step_sec.value, 0.001);
+}
+
+// 2 ms of flops; 4 ms of bytes, which the rate of a measured op holds already.
+TEST(FitTo, AMeasuredOpStaysMeasuredSoThatTheStepIsTheOneFittedTo) {
+  program::RepresentativeProgram program = MovesBytes(4'000'000);
+  program.program.tasks[0].work.flops = 2'000'000;
+  engine::Machine machine = WithSteps(2);
+  machine.ops = {{.op = "relu_forward", .points = {{.rate = 1e9}}, .origin = engine::Origin::kMeasured}};
+  const absl::StatusOr<Fit> fit = FitTo(machine, {Measured(program, 0.003)});
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_NEAR(fit->kernel_factor, 1.5, 1e-6);
+  EXPECT_NEAR(absl::ToDoubleSeconds(engine::Simulate(program, machine)->step), 0.003, kExact);
+  EXPECT_EQ(machine.ops[0].source, "relu_forward; divided by 1.5 to fit row 1");
 }
 
 TEST(FitKernels, LeavesTheHostsPart) {
