@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -75,7 +76,7 @@ struct PlannerOptions {
 // Bucket sizes that the search tries.
 inline constexpr int64_t kTriedBucketBytes[] = {1 << 20, 8 << 20, 32 << 20, 128 << 20};
 
-// Parts of transfers that the search tries.
+// Parts of transfers that the search tries, or as many fewer as a plan's batch splits into.
 inline constexpr int kTriedTransferParts[] = {2, 4, 8};
 
 // With more micro-batches than this the search judges plans by two and three of them: the peak memory of more is about
@@ -99,10 +100,12 @@ bool IsBefore(const Candidate& a, const Candidate& b);
 // never empty. Errors: those of the network, batch and judge; FailedPrecondition where not even one plan can be made.
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const layers::LayerGraph& graph, const PlannerOptions& options);
 
-// Returns a time that no plan beats: how far a search may still be from the best. It is that of the forward and backward
-// products with weights, one after the other, each split over the devices as well as it can be. All else is left out:
-// transfers, updates, and layers that others may take into their own kernels.
-double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, int64_t global_batch, const CostFunctions& cost);
+// Returns a time that no plan with at most so many parts of transfers beats: how far a search may still be from the best. It
+// is that of the forward and backward products with weights that a step of `lower` has, one after the other, each split over
+// the devices, and into parts, as well as it can be. All else is left out: transfers, updates, and layers that others may
+// take into their own kernels. `cost` needs its functions alone.
+double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, const LowerOptions& lower, const CostFunctions& cost,
+                         int most_transfer_parts = std::end(kTriedTransferParts)[-1]);
 
 // Returns by what strategies, by axis, a layer of the network may be spread over a mesh; of an axis of one position it is
 // only replicate.

@@ -1,6 +1,7 @@
 #include "tools/planning.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -200,18 +201,20 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
   return JudgeMemoryOfTheFirst(machine, simulator, graph, options, std::move(found));
 }
 
-absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
-                                      int devices) {
+absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                      const partition::LowerOptions& lower, int devices,
+                                      const partition::PlanSettings& settings) {
   RETURN_IF_ERROR(CheckDevices(machine, devices));
   RETURN_IF_ERROR(engine::CheckNumbers(machine));
+  const int parts = settings.transfer_parts.value_or(std::end(partition::kTriedTransferParts)[-1]);
   double least = std::numeric_limits<double>::infinity();
   for (int count : partition::TriedDeviceCounts(devices)) {
     ASSIGN_OR_RETURN(const AloneCosts cost, AloneCosts::Create(machine, count));
-    const double host = engine::HostSeconds(machine, count, static_cast<double>(global_batch), /*tasks=*/0);
-    const double devices_sec = partition::LowerBoundSeconds(graph, count, global_batch, cost.functions());
+    const double host = engine::HostSeconds(machine, count, static_cast<double>(lower.global_batch), /*tasks=*/0);
+    const double devices_sec = partition::LowerBoundSeconds(graph, count, lower, cost.functions(), parts);
     least = std::min(least, machine.steps_in_flight == 1 ? host + devices_sec : std::max(host, devices_sec));
   }
-  return std::max(least, InputSeconds(machine, global_batch));
+  return std::max(least, InputSeconds(machine, lower.global_batch));
 }
 
 program::PixelScaling PixelsFromBytes(const layers::LayerGraph& graph) {

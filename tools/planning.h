@@ -38,10 +38,11 @@ absl::StatusOr<std::vector<partition::Candidate>> SearchPlansOn(const engine::Ma
                                                                 const partition::LowerOptions& lower, int devices,
                                                                 const SearchOptions& search = {});
 
-// Returns the seconds of a step that no plan goes below on `devices` of the machine, or on fewer that the planner tries
-// (partition/planner.h). Errors as CheckDevices, too.
-absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph, int64_t global_batch,
-                                      int devices);
+// Returns the seconds of a step that no plan with those settings goes below on `devices` of the machine, or on fewer that
+// the planner tries (partition/planner.h). Errors as CheckDevices, too.
+absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                      const partition::LowerOptions& lower, int devices,
+                                      const partition::PlanSettings& settings = {});
 
 // Returns FailedPrecondition where `devices` is below 1, or the machine has fewer, naming shipped profiles that have enough.
 absl::Status CheckDevices(const engine::Machine& machine, int devices);

@@ -188,9 +188,9 @@ absl::Status Predict(const PredictionFlags& flags, Prediction& p) {
   const CountProgress progress("simulating");
   RETURN_IF_ERROR(FieldAsFlag(tools::CheckDevices(p.machine, p.session.plan.mesh.device_count()), "devices"));
   ASSIGN_OR_RETURN(p.simulation, SimulationFor(flags, p));
-  if (!p.candidates.empty() && p.lower.dtype == program::DType::kF32) {  // the bound counts bytes of f32
-    ASSIGN_OR_RETURN(p.least_sec, tools::LeastSecondsOn(p.machine, p.session.graph, p.lower.global_batch,
-                                                        std::max(flags.plan.devices, 1)));
+  if (!p.candidates.empty()) {
+    ASSIGN_OR_RETURN(p.least_sec, tools::LeastSecondsOn(p.machine, p.session.graph, p.lower, std::max(flags.plan.devices, 1),
+                                                        PlanSettingsOf(flags.plan)));
   }
   absl::Status fits = tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program);
   // The plans that are offered have columns of their own.

@@ -80,7 +80,7 @@ absl::Status RankPlans() {
                 100 * absl::FDivDuration(device.exposed_communication, rows[i].simulation.step),
                 static_cast<double>(device.peak_memory_bytes) / 1e6);
   }
-  ASSIGN_OR_RETURN(double least, tools::LeastSecondsOn(machine, graph, kBatch, kDevices));
+  ASSIGN_OR_RETURN(double least, tools::LeastSecondsOn(machine, graph, {.global_batch = kBatch}, kDevices));
   std::printf("%zu plans simulated; none takes less than %.2f ms. The choice, by layer:\n", found.size(), 1e3 * least);
   for (const layers::LayerNode& node : graph.nodes) {
     if (!node.parameters.empty())

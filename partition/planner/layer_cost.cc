@@ -69,11 +69,13 @@ absl::StatusOr<LayerCost> CostOfLayer(const layers::LayerGraph& graph, layers::L
   const layers::LayerNode& node = graph.node(id);
   const layers::LayerStages& stages = layer.sharding.stages;
   const WantedStages wanted = contents.Wanted(id.value, stages);
+  layer.stage_sec.resize(stages.stages.size());
   std::set<size_t> moved;  // inner tensors
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     if (!wanted.runs[s]) continue;
     const auto is_made = [&](layers::Slot slot) { return contents.Makes(id.value, stages.stages[s], slot, wanted); };
-    layer.compute_sec += SecondsOf(EmitOnOneDevice(mesh, layer.sharding, static_cast<int>(s), is_made), cost);
+    layer.stage_sec[s] = SecondsOf(EmitOnOneDevice(mesh, layer.sharding, static_cast<int>(s), is_made), cost);
+    layer.compute_sec += layer.stage_sec[s];
     for (layers::Slot slot : stages.stages[s].writes) {
       if (slot.kind == layers::Slot::Kind::kInner && wanted.inner[slot.index]) moved.insert(slot.index);
     }

@@ -20,10 +20,11 @@ namespace colonnade::partition {
 
 struct LayerCost {
   NodeSharding sharding;
-  double compute_sec = 0;    // all stages that run and the update on one device
-  double update_sec = 0;     // the update's part of it
-  double transfer_sec = 0;   // between its stages
-  double reduction_sec = 0;  // of the gradients of its parameters
+  double compute_sec = 0;         // all stages that run and the update on one device
+  double update_sec = 0;          // the update's part of it
+  std::vector<double> stage_sec;  // each stage's part of it; 0 where it does not run
+  double transfer_sec = 0;        // between its stages
+  double reduction_sec = 0;       // of the gradients of its parameters
 };
 
 // Returns what a step runs for which `cost` gives the seconds.

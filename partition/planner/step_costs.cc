@@ -1,14 +1,21 @@
 #include "partition/planner/step_costs.h"
 
+#include <utility>
+
 #include "base/status_macros.h"
 
 namespace colonnade::partition {
 
+CostFunctions OfStep(const LowerOptions& lower, CostFunctions functions) {
+  functions.dtype = lower.dtype;
+  functions.mode = lower.mode;
+  functions.frozen_layers = lower.update.frozen_layers;
+  return functions;
+}
+
 absl::StatusOr<StepCosts> StepCostsOn(const Mesh& mesh, const layers::LayerGraph& graph, const PlannerOptions& options) {
-  ASSIGN_OR_RETURN(CostFunctions once, options.cost(mesh.device_count()));
-  once.dtype = options.lower.dtype;
-  once.mode = options.lower.mode;
-  once.frozen_layers = options.lower.update.frozen_layers;
+  ASSIGN_OR_RETURN(CostFunctions functions, options.cost(mesh.device_count()));
+  const CostFunctions once = OfStep(options.lower, std::move(functions));
   StepCosts costs{.cost = once, .options = LegalOptions(graph, mesh, options.lower.samples_at_once(), once)};
   const auto times = static_cast<double>(options.lower.micro_batches);
   costs.cost.transfer = [once, times](program::CollectiveKind kind, int members, double bytes) {

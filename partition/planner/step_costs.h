@@ -15,6 +15,9 @@ struct StepCosts {
   std::vector<std::vector<StrategyOption>> options;  // by node
 };
 
+// Returns the functions for the element type, mode and frozen layers of a step.
+CostFunctions OfStep(const LowerOptions& lower, CostFunctions functions);
+
 // Returns the costs of a step, in which all but reductions and updates is done for each micro-batch.
 absl::StatusOr<StepCosts> StepCostsOn(const Mesh& mesh, const layers::LayerGraph& graph, const PlannerOptions& options);
 

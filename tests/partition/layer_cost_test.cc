@@ -219,8 +219,8 @@ TEST(CostOfReshard, EachEntryOfThePathCountsWhatADeviceHoldsBefore) {
 TEST(LowerBoundSeconds, IsTheLeastComputeOfAllProductsWithoutTheirUpdates) {
   Costs costs;
   const double product = 2 * 4 * 6 * 8;
-  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 1, 8, costs.Functions()), 5 * product);
-  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 2, 8, costs.Functions()), 5 * product / 2);
+  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 1, {.global_batch = 8}, costs.Functions()), 5 * product);
+  EXPECT_EQ(LowerBoundSeconds(TwoLayers(), 2, {.global_batch = 8}, costs.Functions()), 5 * product / 2);
 }
 
 // fc2 on two replicas: in bf16 half the bytes move.

@@ -149,7 +149,7 @@ TEST_P(BruteForce, FindsNothingFasterByMoreThanAPercent) {
   if (chain.devices == 4 && chain.graph.nodes.size() <= 5)
     best = std::min(best, Fastest(chain.graph, Mesh::ReplicasByColumns(2, 2), judge));
   EXPECT_LE(found->front().judgement.step_sec, best * 1.01);
-  EXPECT_GE(best, LowerBoundSeconds(chain.graph, chain.devices, judge.batch,
+  EXPECT_GE(best, LowerBoundSeconds(chain.graph, chain.devices, {.global_batch = judge.batch},
                                     *judge.Options(chain.devices, cost).cost(chain.devices)))
       << "no plan goes below the bound";
 }
@@ -204,7 +204,7 @@ TEST(SearchPlans, AreNeverWorseThanANamedPlanUnderAnyReductionAndBucketsOnAsMany
       faster += best.judgement.step_sec < other->step_sec;
       EXPECT_LE(best.judgement.step_sec, other->step_sec * (1 + 1e-9)) << PlanToJson(other->plan);
     }
-    const double least = LowerBoundSeconds(network->graph, devices, judge.batch, *options.cost(devices));
+    const double least = LowerBoundSeconds(network->graph, devices, {.global_batch = judge.batch}, *options.cost(devices));
     for (const Candidate& candidate : *found) {
       if (candidate.plan.mesh.device_count() == devices) {
         EXPECT_GE(candidate.judgement.step_sec, least);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "models/models.h"
 #include "partition/lower.h"
 #include "partition/named_plans.h"
+#include "tests/partition/random_case.h"
+#include "tests/sanitized.h"
 #include "tools/calibration.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
@@ -106,7 +110,7 @@ TEST(CheckDevices, AsksForOneAtLeastAndNoMoreThanTheMachineHas) {
     const absl::Status checked = CheckDevices(machine, devices);
     EXPECT_EQ(checked.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(checked.message()), StartsWith(message));
-    EXPECT_EQ(LeastSecondsOn(machine, graph, 48, devices).status(), checked);
+    EXPECT_EQ(LeastSecondsOn(machine, graph, {.global_batch = 48}, devices).status(), checked);
     EXPECT_EQ(SearchPlansOn(machine, graph, {.global_batch = 48}, devices).status(), checked);
   }
 }
@@ -144,10 +148,76 @@ TEST(SearchPlansOn, ManyMicroBatchesTakeAsLongAsTheirInputOrTheDevices) {
                   1e-3 * candidate.judgement.step_sec)
           << candidate.plan.name << " at " << rate;
     }
-    EXPECT_GE(found->front().judgement.step_sec, *LeastSecondsOn(machine, graph, 96, 2));
+    EXPECT_GE(found->front().judgement.step_sec, *LeastSecondsOn(machine, graph, lower, 2));
   }
   machine.flops_per_sec.value = 0;
-  EXPECT_TRUE(absl::IsInvalidArgument(LeastSecondsOn(machine, graph, 96, 2).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(LeastSecondsOn(machine, graph, lower, 2).status()));
+}
+
+// Layers of which some are frozen, at random.
+std::set<std::string> FrozenOf(partition::Random& random, const layers::LayerGraph& graph) {
+  std::set<std::string> frozen;
+  const uint64_t of_three = random() % 3;
+  for (const layers::LayerNode& node : graph.nodes) {
+    if (!node.parameters.empty() && random() % 3 < of_three) frozen.insert(node.name);
+  }
+  return frozen;
+}
+
+// The kernels of a shipped machine on which all but products takes next to no time, of every other of which small batches
+// are fast.
+engine::Machine ProductsOn(partition::Random& random) {
+  engine::Machine machine = *OpenMachine(partition::Pick<std::string>(random, {"dgx1-v100", "cpu-2core", "titan-2013"}));
+  for (engine::Quantity* seconds : {&machine.launch_sec, &machine.handoff_sec, &machine.step_sec,
+                                    &machine.step_sec_per_device, &machine.step_sec_per_image, &machine.step_sec_per_task}) {
+    seconds->value = 0;
+  }
+  machine.memory_bytes_per_sec.value = 1e15;
+  machine.peak_memory_bytes_per_sec.value = machine.shared_memory_bytes_per_sec.value = machine.cores.value = 0;
+  machine.transfers.clear();
+  for (engine::Link& link : machine.links) {
+    link.bytes_per_sec.value = 1e14;
+    link.latency_sec.value = link.one_transfer_bytes_per_sec.value = 0;
+  }
+  std::erase_if(machine.ops, [](const engine::OpRate& op) { return op.unit == engine::OpRate::Unit::kBytes; });
+  const bool small_are_fast = random() % 2 == 0;
+  for (engine::OpRate& op : machine.ops) {
+    if (small_are_fast) op.batch_curve = {{1, 4}, {400, 1}};
+  }
+  return machine;
+}
+
+// A step in micro-batches, of either type, with frozen layers, whose activations move in parts.
+TEST(LeastSecondsOn, NoRandomPlanGoesBelowIt) {
+  partition::Random random(7);
+  int simulated = 0, near = 0;
+  for (int draw = 0; draw < Draws(300); ++draw) {
+    const engine::Machine machine = ProductsOn(random);
+    const absl::StatusOr<partition::RandomNetwork> network = partition::NetworkDrawer(random, false).Draw();
+    ASSERT_TRUE(network.ok()) << network.status();
+    const layers::LayerGraph& graph = network->graph;
+    const int outer = partition::Pick<int>(random, {1, 2}),
+              inner = machine.device_count() > 2 ? partition::Pick<int>(random, {1, 2}) : 3 - outer;
+    const auto micro_batches = partition::Pick<int64_t>(random, {1, 1, 2, 3});
+    const partition::LowerOptions lower{
+        .global_batch = partition::Pick<int64_t>(random, {8, 24, 96, 384}) * micro_batches,
+        .micro_batches = micro_batches,
+        .dtype = partition::Pick<program::DType>(random, {program::DType::kF32, program::DType::kBF16}),
+        .update = {.frozen_layers = FrozenOf(random, graph)}};
+    partition::Plan plan = partition::DrawPlan(random, graph, outer, inner, lower.samples_at_once());
+    plan.transfer_parts = partition::Pick<int>(random, {1, 2, 3, 8});
+    const absl::StatusOr<Predicted> predicted = Predict(machine, graph, plan, lower);
+    if (!predicted.ok()) continue;  // all is frozen
+    const absl::StatusOr<double> least = LeastSecondsOn(machine, graph, lower, outer * inner);
+    ASSERT_TRUE(least.ok()) << least.status();
+    const double step = absl::ToDoubleSeconds(predicted->simulation.step);
+    EXPECT_LE(*least, step * (1 + 1e-6)) << draw << " " << machine.name << " " << program::Name(lower.dtype) << "\n"
+                                         << partition::PlanToJson(plan);
+    ++simulated;
+    near += *least > step / 2;
+  }
+  EXPECT_GT(simulated, Draws(200));
+  EXPECT_GT(near, Draws(30)) << "the bound is too low to be broken";
 }
 
 // The search judges neither layouts and workspaces of the CPU nor more than a few micro-batches.
