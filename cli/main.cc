@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -90,8 +91,10 @@ void SayError(absl::string_view message, bool has_lines = false) {
   std::fprintf(stderr, "colonnade: %s\n", text.c_str());
 }
 
-int ReportUnwritten() {
-  SayError("cannot write the results to the standard output");
+// `error` is that of the system; 0 where it is not known any more.
+int ReportUnwritten(int error) {
+  SayError(absl::StrCat("cannot write the results to the standard output",
+                        error == 0 ? "" : absl::StrCat(": ", std::strerror(error))));
   return kReadOrWriteFailed;
 }
 
@@ -100,8 +103,9 @@ int Report(const absl::Status& status, const Outcome& outcome) {
     SayError(status.message(), /*has_lines=*/absl::IsResourceExhausted(status));
     return colonnade::cli::ExitCodeOf(status);
   }
-  const bool is_unwritten = std::fflush(stdout) != 0 || std::ferror(stdout);
-  if (is_unwritten && g_signal != SIGHUP) return ReportUnwritten();  // a terminal that has gone reads nothing
+  const int error = std::fflush(stdout) != 0 ? errno : 0;
+  const bool is_unwritten = error != 0 || std::ferror(stdout);
+  if (is_unwritten && g_signal != SIGHUP) return ReportUnwritten(error);  // a terminal that has gone reads nothing
   if (outcome.interrupted) {
     SayError(absl::StrCat("stopped early, as asked; ",
                           outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved));
@@ -181,7 +185,7 @@ int Main(int argc, char** argv) {
       return kUsage;
     }
     const int code = app.exit(success);
-    return std::cout.flush().good() ? code : ReportUnwritten();
+    return std::cout.flush().good() ? code : ReportUnwritten(errno);
   } catch (const CLI::ParseError& error) {
     const bool only_lacks = error.get_name() == "RequiredError" && app.remaining_size(/*recurse=*/true) == 0;
     const CLI::App& command = ParsedCommand(app);

@@ -241,8 +241,8 @@ absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& tab
       continue;
     }
     const std::string where = on_gpus ? "" : absl::StrCat(" on ", base::Counted(row.row.devices, "core"));
-    Say(absl::StrCat("measuring ", row.row.label, where));
-    CountProgress progress(absl::StrCat("measuring ", row.row.label, where, ":"));
+    Say(absl::StrCat("measuring row \"", row.row.label, "\"", where));
+    CountProgress progress(absl::StrCat("measuring row \"", row.row.label, "\"", where, ":"));
     ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
     ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
                      OpenBackend(flags.backend, row.row.devices, /*threads_per_device=*/0));

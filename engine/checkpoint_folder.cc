@@ -157,8 +157,9 @@ absl::StatusOr<int64_t> CheckpointFolder::MostAdded() const {
 absl::Status CheckpointFolder::CheckFreeSpace(int64_t bytes) const {
   ASSIGN_OR_RETURN(const int64_t free, FreeBytes());
   if (free >= bytes) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat("%s: expected room for a checkpoint of %.1f MB, found %.1f MB free", path_,
-                                             static_cast<double>(bytes) / 1e6, static_cast<double>(free) / 1e6));
+  return absl::DataLossError(absl::StrFormat(
+      "%s: expected room for a checkpoint of %.1f MB, found %.1f MB free; make room or name a folder elsewhere", path_,
+      static_cast<double>(bytes) / 1e6, static_cast<double>(free) / 1e6));
 }
 
 // The lock is a file's, and goes with it where somebody removes that, or the folder; it is taken anew where nobody else has.

@@ -203,6 +203,18 @@ absl::StatusOr<NodeNumbers> NumbersOf(const Machine& machine, const std::vector<
   return numbers;
 }
 
+// `numbers` may have kinds without any.
+absl::Status UnknownNodes(const LinkLine& line, const NodeNumbers& numbers) {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, of_kind] : numbers) {
+    if (!of_kind.empty()) kinds.push_back(kind);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s.a: expected the name of nodes without their number, as gpu of gpu0, found \"%s\", and neither a "
+                      "device nor the end of a link is called that and a number%s",
+                      line.path, line.link.a, base::DidYouMean("; ", line.link.a, kinds)));
+}
+
 void AddLinks(const std::vector<LinkLine>& lines, Machine& machine, absl::Status& status) {
   if (lines.size() > kMostLinks) {
     status = absl::InvalidArgumentError(absl::StrFormat("links: expected at most %d, found %d", kMostLinks, lines.size()));
@@ -217,8 +229,7 @@ void AddLinks(const std::vector<LinkLine>& lines, Machine& machine, absl::Status
   for (const LinkLine& line : lines) {
     const std::set<int>& of_a = numbers[line.link.a];
     if (line.each != 0 && of_a.empty()) {
-      status = absl::InvalidArgumentError(absl::StrFormat(
-          "%s.a: expected the name of nodes without their number, as gpu of gpu0, found \"%s\"", line.path, line.link.a));
+      status = UnknownNodes(line, numbers);
       return;
     }
     const size_t links = machine.links.size() + (line.each == 0 ? 1 : of_a.size());

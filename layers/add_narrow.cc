@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/counted.h"
 #include "layers/common_shardings.h"
 
 namespace colonnade::layers {
@@ -46,7 +45,7 @@ std::vector<Field> Fields(AddNarrow&) { return {}; }
 absl::StatusOr<program::Shape> OutputSampleShape(const AddNarrow&, absl::Span<const program::Shape> inputs) {
   if (inputs.size() != 2 || inputs[0].empty() || inputs[1].size() != inputs[0].size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected two inputs of equal rank with channels, found %s", base::Counted(inputs.size(), "input")));
+        absl::StrFormat("expected two inputs of equal rank with channels, found %s", Listed(inputs)));
   }
   program::Shape widened = inputs[1];
   widened[0] = inputs[0][0];

@@ -52,8 +52,9 @@ absl::StatusOr<program::Shape> SlideOver(absl::Span<const program::Shape> inputs
   const int64_t rows = x[1] + pad_h - w.size_h, columns = x[2] + pad_w - w.size_w;
   if (rows < 0 || columns < 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("expected an image of at least %dx%d for a kernel of %dx%d with pad %d, found %s", w.size_h - pad_h,
-                        w.size_w - pad_w, w.size_h, w.size_w, w.pad_top, program::ToString(x)));
+        absl::StrFormat("expected an image of at least %dx%d for a kernel of %dx%d with pad %d, found %s",
+                        std::max<int64_t>(w.size_h - pad_h, 1), std::max<int64_t>(w.size_w - pad_w, 1), w.size_h, w.size_w,
+                        w.pad_top, program::ToString(x)));
   }
   return program::Shape{x[0], rows / w.stride_h + 1, columns / w.stride_w + 1};
 }

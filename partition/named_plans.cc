@@ -165,7 +165,8 @@ absl::StatusOr<Mesh> MeshFor(const PlanForm& form, const NamedPlanOptions& optio
   const int devices = options.devices;
   if (devices < 1) return absl::FailedPreconditionError(absl::StrFormat("expected at least 1 device, found %d", devices));
   if (form.name == "single" && devices != 1) {
-    return absl::FailedPreconditionError(absl::StrFormat("plan \"single\" uses 1 device, found %d devices", devices));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("plan \"single\" uses 1 device, found %d devices; plan data is for several", devices));
   }
   if (form.columns == ColumnRule::kOne) return Mesh::ReplicasByColumns(devices, 1);
   const bool are_all = form.columns == ColumnRule::kAll;

@@ -173,6 +173,15 @@ const std::string* NameOf(const Read& layer) {
   return name != layer.end() && name->is_string() ? name->get_ptr<const std::string*>() : nullptr;
 }
 
+// As much of a name as one may have.
+absl::string_view Beginning(absl::string_view name) {
+  if (name.size() <= kLongestName) return name;
+  const auto is_inside_character = [&](size_t at) { return (name[at] & 0xc0) == 0x80; };
+  size_t end = kLongestName;
+  while (end > 0 && is_inside_character(end)) --end;
+  return name.substr(0, end);
+}
+
 // Appends the layers of a file to a builder, each behind its inputs.
 class LayerReader {
  public:
@@ -182,15 +191,15 @@ class LayerReader {
   void Append(const Read& all, size_t index, const std::string& path) {
     if (index > 0 && !last_.valid()) return;
     const std::string* const known = NameOf(all[index]);
-    const std::string quoted = known != nullptr ? " " + base::Quoted(known->substr(0, kLongestName)) : "";
+    const std::string quoted = known != nullptr ? " " + base::Quoted(Beginning(*known)) : "";
     std::string name, type;
     JsonFields fields(all[index], path + quoted, status_);
     fields.Text("name", name, true);
     fields.Word("type", Types(), type);
-    if (name.size() > kLongestName) fields.Fail("name", absl::StrFormat("at most %d letters", kLongestName), name.size());
+    if (name.size() > kLongestName) fields.Fail("name", absl::StrFormat("at most %d bytes", kLongestName), name.size());
     if (!status_.ok()) return;
     layers::Layer layer = *DefaultLayer(type);
-    std::vector<layers::LayerId> inputs = InputsOf(fields, layer, all);
+    std::vector<layers::LayerId> inputs = InputsOf(fields, layer, name, all);
     for (const layers::Field& field : layers::Fields(layer)) {
       std::visit(TakeField{fields, field.name, status_, field.least}, field.value);
     }
@@ -211,7 +220,8 @@ class LayerReader {
   }
 
   // Returns the layers that "inputs" names, else the layer before.
-  std::vector<layers::LayerId> InputsOf(JsonFields& fields, const layers::Layer& layer, const Read& all) {
+  std::vector<layers::LayerId> InputsOf(JsonFields& fields, const layers::Layer& layer, const std::string& name,
+                                        const Read& all) {
     std::vector<layers::LayerId> inputs;
     if (fields.Find("inputs") == nullptr) {
       if (TakesSeveral(layer)) fields.Need("inputs");
@@ -221,15 +231,17 @@ class LayerReader {
     fields.Each("inputs", true, [&](const Read& input, const std::string& path) {
       const auto found = input.is_string() ? ids_.find(input.get<std::string>()) : ids_.end();
       if (found != ids_.end()) return inputs.push_back(found->second);
-      fields.Fail(LastOf(path, "inputs"), absl::StrCat("the name of a layer before this one", Hint(input, all)), input);
+      fields.Fail(LastOf(path, "inputs"), absl::StrCat("the name of a layer before this one", Hint(input, name, all)),
+                  input);
     });
     return inputs;
   }
 
   // What to do about an input that is no layer before its reader.
-  std::string Hint(const Read& input, const Read& all) const {
+  std::string Hint(const Read& input, const std::string& reader, const Read& all) const {
     if (!input.is_string() || input.get<std::string>().size() > kLongestName) return "";
     const auto name = input.get<std::string>();
+    if (name == reader) return " (that is this layer itself)";
     std::vector<std::string> before;
     for (const auto& [other, id] : ids_) before.push_back(other);
     const bool comes_later = std::any_of(all.begin(), all.end(), [&](const Read& layer) {
@@ -341,12 +353,17 @@ bool IsWeightsFile(const std::string& model) {
   return file.ok() && engine::LooksLikeSafetensors(file->bytes());
 }
 
+absl::StatusOr<const models::ModelInfo*> FindInZoo(const std::string& model) {
+  absl::StatusOr<const models::ModelInfo*> info = models::FindModel(model);
+  if (info.ok()) return info;
+  return absl::Status(info.status().code(), absl::StrCat(info.status().message(), ", or a network file"));
+}
+
 absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::ModelOptions& options) {
   if (!IsNetworkFile(model)) {
-    const absl::StatusOr<const models::ModelInfo*> info = models::FindModel(model);
-    if (!info.ok()) return absl::Status(info.status().code(), absl::StrCat(info.status().message(), ", or a network file"));
+    ASSIGN_OR_RETURN(const models::ModelInfo* info, FindInZoo(model));
     ASSIGN_OR_RETURN(layers::LayerGraph graph, models::BuildModel(model, options));
-    return Network{**info, std::move(graph)};
+    return Network{*info, std::move(graph)};
   }
   const bool is_weights = IsWeightsFile(model);
   ASSIGN_OR_RETURN(const std::string text, is_weights ? StatedBy(model) : engine::ReadFile(model, kLargestFile));

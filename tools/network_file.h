@@ -44,6 +44,9 @@ bool StatesNetwork(const engine::Metadata& metadata);
 bool IsNetworkFile(const std::string& model);
 bool IsWeightsFile(const std::string& model);  // of those files, one of weights (safetensors)
 
+// As models::FindModel; what it says of an unknown name is that a network file would do, too.
+absl::StatusOr<const models::ModelInfo*> FindInZoo(const std::string& model);
+
 // A file as it stands, or the network that weights state, with the file's name before what is wrong with it; or a network of
 // the zoo as `options` want it. InvalidArgument where weights state none.
 absl::StatusOr<Network> OpenNetwork(const std::string& model, const models::ModelOptions& options = {});

@@ -74,8 +74,10 @@ double ReadTime(JsonFields& fields, const RowTable& table, int64_t global_batch,
     ++stated;
     if (form == kTimes[0]) seconds = number / 1e3;
     if (form == kTimes[1]) seconds = static_cast<double>(global_batch) / number;
-    if (form == kTimes[2] && table.images == 0)
-      fields.Fail(form, "images of the table before it, of which days are made", json[form]);
+    if (form == kTimes[2] && table.images == 0 && status.ok()) {
+      status = absl::InvalidArgumentError(absl::StrCat(
+          fields.Path(form), ": expected \"images\" in the table, found none; without it give step_ms or images_per_sec"));
+    }
     if (form == kTimes[2] && table.images > 0) seconds = table.StepOf(number, global_batch);
     if (seconds > kLongestStep) fields.Fail(form, absl::StrFormat("a step of at most %g s", kLongestStep), json[form]);
   }

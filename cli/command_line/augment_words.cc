@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cli/command_line/flags.h"
@@ -63,17 +64,28 @@ bool ApplyWord(const AugmentWord& word, data::AugmentOptions& options) {
   return false;
 }
 
+// What is wrong with a word that cannot be meant.
+absl::Status Refused(const AugmentWord& word, const data::AugmentOptions& options, absl::string_view augment) {
+  if (word.name == "standard" || word.name == "none") {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("expected standard and none to stand alone, found \"%s\"", augment));
+  }
+  const std::string found = absl::StrCat(word.name, word.value.empty() ? "" : ":", word.value);
+  if (word.name == "scaled" && options.resize_max > 0 && options.resize_max < options.resize) {
+    return absl::FailedPreconditionError(absl::StrFormat("expected scaled:N-M with N up to M, found \"%s\"", found));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N some "
+      "with commas between, N and M from 1 to %d, A and X above 0 and up to 1, found \"%s\"",
+      kMostSide, found));
+}
+
 }  // namespace
 
 absl::Status ApplyAugment(absl::string_view augment, data::AugmentOptions& options) {
   std::set<absl::string_view> kinds;
   for (const AugmentWord& word : WordsOf(augment)) {
-    if (!ApplyWord(word, options)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "expected standard, none, or of pad:N, resized[:A], scaled:N[-M], mirror, jitter:X, lighting:X, cutout:N some "
-          "with commas between, N and M from 1 to %d, A and X above 0 and up to 1, found \"%s%s%s\"",
-          kMostSide, word.name, word.value.empty() ? "" : ":", word.value));
-    }
+    if (!ApplyWord(word, options)) return Refused(word, options, augment);
     const bool crops = word.name == "pad" || word.name == "resized" || word.name == "scaled";
     if (kinds.insert(crops ? "pad, resized and scaled" : word.name).second) continue;
     return absl::FailedPreconditionError(absl::StrFormat("expected %s once, found a second in \"%s\"",

@@ -152,8 +152,9 @@ class TomlReader {
     const toml::array* const list = value.as_array();
     const bool is_known = list == nullptr ? add(value) : std::all_of(list->begin(), list->end(), add);
     if (!is_known) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: expected text, a number, true or false, or a list of them for \"%s\"", item.Place(), item.name));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: expected text, a number, true or false, or a list of them for \"%s\", found %s", item.Place(),
+                          item.name, AsToml(value)));
     }
     items_.push_back(std::move(item));
     return absl::OkStatus();

@@ -116,6 +116,8 @@ constexpr Spelling kAnswers[] = {
     {"nnodes nodes num-nodes node-rank rank local-rank local-world-size master-addr master-port rdzv-backend rdzv-endpoint "
      "rdzv-id dist-url init-method hostfile hosts machinefile standalone",
      kOneProcess},
+    {"device=mps device=xpu device=tpu device=hip accelerator=mps accelerator=tpu",
+     "devices are the processor (--backend=cpu) or NVIDIA's GPUs (--backend=cuda)"},
     {"gpu gpu-id gpu-ids gpuid device device-id device-ids accelerator", kWhichGpus},
     {"dist-backend kvstore kv-store", "GPUs reduce by --collectives=nccl, peer or auto; CPU devices share memory"},
     {"bucket-cap-mb fusion-threshold-mb", "buckets of gradients are set by --bucket-bytes=N, in bytes"},
@@ -278,21 +280,27 @@ class SpellingReader {
     return true;
   }
 
-  bool ReadFlag(const Word& word) {
+  absl::StatusOr<bool> ReadFlag(const Word& word) {
     const auto [begin, end] = SpellingsIn(kFlags).equal_range(word.key);
     const auto row = std::find_if(begin, end, [&](const auto& entry) { return Has(entry.second->ours); });
     if (row == end) return false;
+    RETURN_IF_ERROR(AnswerToValue(word, std::string(absl::StripPrefix(row->second->ours, "--"))));
     Rename(word, row->second->ours, row->second->note);
     return true;
   }
 
-  absl::Status Answer(const Word& word) const {
+  // The answer to the value of `word`, as that of the flag `key`.
+  absl::Status AnswerToValue(const Word& word, const std::string& key) const {
     const SpellingTable& table = SpellingsIn(kAnswers);
     const std::string value = ValueOf(word).value_or("");
-    const auto of_value = table.find(absl::StrCat(word.key, "=", absl::AsciiStrToLower(value)));
-    if (of_value != table.end()) {
-      return absl::FailedPreconditionError(absl::StrCat(word.name, "=", value, ": ", of_value->second->ours));
-    }
+    const auto row = table.find(absl::StrCat(key, "=", absl::AsciiStrToLower(value)));
+    if (row == table.end()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(word.name, "=", value, ": ", row->second->ours));
+  }
+
+  absl::Status Answer(const Word& word) const {
+    RETURN_IF_ERROR(AnswerToValue(word, word.key));
+    const SpellingTable& table = SpellingsIn(kAnswers);
     const auto row = table.find(word.key);
     if (row == table.end() || Has(word.name)) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(word.name, ": ", row->second->ours));
@@ -313,7 +321,9 @@ class SpellingReader {
       Keep();
     } else if (word.key.size() > 1 && Has(dashed)) {
       Rename(word, dashed, "");
-    } else if (!ReadFlag(word)) {
+    } else {
+      ASSIGN_OR_RETURN(const bool is_read, ReadFlag(word));
+      if (is_read) return absl::OkStatus();
       RETURN_IF_ERROR(Answer(word));
       Keep();
     }

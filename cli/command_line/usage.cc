@@ -46,6 +46,15 @@ std::vector<std::string> NamesOfCommands(const CLI::App& app) {
   return names;
 }
 
+// What is wrong where no sub-command is named, but the flag `first`.
+std::string NoCommand(const std::string& first, const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) flags.push_back(option->get_name());
+  const std::string meant = FlagMeant(first, flags);
+  return absl::StrFormat("expected a sub-command, one of %s, found \"%s\"%s", absl::StrJoin(NamesOfCommands(app), ", "),
+                         first, meant.empty() ? "" : absl::StrFormat("; did you mean \"%s\"?", meant));
+}
+
 // What to do about a flag that `command` does not have and other sub-commands have; empty if none has it.
 std::string WhoHasIt(const std::string& flag, const CLI::App& command, const CLI::App& app) {
   std::vector<std::string> names;
@@ -125,6 +134,17 @@ std::string Unexpected(absl::string_view listed, const std::vector<std::string>&
                          others == 0 ? "" : absl::StrFormat(" and %d more", others));
 }
 
+// What CLI11 says of a word that is none of a list, in our words; empty where it says something else.
+std::string NoneOf(const std::string& message) {
+  static const std::regex& pattern = *new std::regex("(--[a-z-]+|[A-Z]+): (.*) not in \\{(.*)\\}");
+  std::smatch parts;
+  if (!std::regex_match(message, parts, pattern)) return "";
+  const std::string found = parts[2];
+  const std::vector<std::string> words = absl::StrSplit(parts[3].str(), ',');
+  return absl::StrFormat("%s: expected one of %s, found \"%s\"%s", parts[1].str(), absl::StrJoin(words, ", "), found,
+                         base::DidYouMean("; ", absl::AsciiStrToLower(found), words));
+}
+
 // What CLI11 says of a value or of the words of the command line, in our words: flag, expected, found.
 std::string Reworded(const std::string& said, const std::vector<std::string>& words, const CLI::App* command) {
   for (const char* unexpected :
@@ -132,12 +152,12 @@ std::string Reworded(const std::string& said, const std::vector<std::string>& wo
     absl::string_view listed = said;
     if (absl::ConsumePrefix(&listed, unexpected)) return Unexpected(listed, words, command);
   }
-  const std::string message = WithoutMiddle(said);
+  const std::string message = WithoutMiddle(said), none = NoneOf(message);
+  if (!none.empty()) return none;
   static constexpr std::pair<const char*, const char*> kWords[] = {
       // It says so of "1e3" and "64.5", too.
       {"(--[a-z-]+): Value (.*) not in range (-?[0-9]+) to ([0-9]+)",
        "$1: expected a whole number from $3 to $4, found \"$2\""},
-      {"(--[a-z-]+|[A-Z]+): (.*) not in \\{(.*)\\}", "$1: expected one of $3, found \"$2\""},
       {"(--[a-z-]+): At [Mm]ost 1 required but received ([0-9]+)", "$1: expected one value, found $2"},
       {"(--[a-z-]+): At (?:[Mm]ost|[Ll]east) ([0-9]+) required but received ([0-9]+)", "$1: expected $2 values, found $3"},
       {"(--[a-z-]+): 1 required (.*) missing", "$1: expected a value behind it, found none"},
@@ -240,6 +260,7 @@ std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error, cons
       return absl::StrFormat("expected the sub-command %s first, and its flags after it, found \"%s\" before it", *command,
                              words[0]);
     }
+    if (error.get_name() == "RequiredError") return NoCommand(words[0], app);
   }
   if (meant != nullptr && error.get_name() == "RequiredError" && meant->remaining_size() > 0) {
     message = UnexpectedBeside(message, meant->remaining(), *meant);

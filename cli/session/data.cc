@@ -63,7 +63,7 @@ absl::StatusOr<Wanted> WantedBy(const NetworkFlags& flags) {
     ASSIGN_OR_RETURN(const tools::Network network, OpenNetwork(flags));
     return Wanted{network.graph.nodes[0].sample_shape, network.graph.classes()};
   }
-  ASSIGN_OR_RETURN(const models::ModelInfo* model, models::FindModel(flags.model));
+  ASSIGN_OR_RETURN(const models::ModelInfo* model, tools::FindInZoo(flags.model));
   const int64_t channels = flags.input_channels > 0 ? flags.input_channels : model->input_channels;
   const int64_t size = flags.input_size > 0 ? flags.input_size : model->input_size;
   return Wanted{{channels, size, size}, flags.classes > 0 ? flags.classes : model->classes};

@@ -229,7 +229,7 @@ TEST_F(Command, ValuesThatAreNoneAreAnsweredWithWhatIsExpected) {
   ExpectError("train --model=lenet --batch=1e3", 2,
               {"--batch: expected a whole number from 1 to 1073741824, found \"1e3\""});
   ExpectError("train --model=lenet --mean= --steps=1", 2, {"--mean=: expected a value behind it, found none"});
-  ExpectError("train --model=lenet --dropout=0.5", 2, {"--dropout: expected one of on,off, found \"0.5\""});
+  ExpectError("train --model=lenet --dropout=0.5", 2, {"--dropout: expected one of on, off, found \"0.5\""});
   ExpectError("train --model=lenet --deterministic=maybe", 2,
               {"--deterministic: expected another kind of value, found \"maybe\""});
   ExpectError("train --model=lenet --label-smoothing", 2, {"--label-smoothing: expected a value behind it, found none"});

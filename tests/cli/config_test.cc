@@ -87,7 +87,7 @@ TEST_F(Config, WhatNoFlagIsCalledIsNamedWithTheFile) {
       {"warm-up = 4\n[train]\nwarm-up = 3\n", {"run.toml: line 3: ", "\"warm-up\" twice"}},
       {"'lr' = 1\nlr = 3\n", {"run.toml: line 2: ", "expected TOML", "redefine", "'lr'"}},
       {"lr = 1\nsave = \"a\n", {"run.toml: line 2: ", "expected TOML"}},
-      {"lr = 1979-05-27\n", {"run.toml: line 1: ", "expected text, a number", "\"lr\""}},
+      {"lr = 1979-05-27\n", {"run.toml: line 1: ", "expected text, a number", "\"lr\", found 1979-05-27"}},
       {"mean = [0.5, [0.5]]\n", {"run.toml: line 1: ", "expected text, a number", "\"mean\""}},
       {"[train.eval]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"train.eval\""}},
       {"[[train]]\nlr = 1\n", {"run.toml: line 1: ", "sub-commands", "\"[[train]]\""}},

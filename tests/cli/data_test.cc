@@ -278,6 +278,11 @@ TEST_F(Data, WordsOfAugmentThatContradictEachOtherAreRefused) {
     ExpectError(Train(folder, absl::StrCat("--augment=", word)), 2,
                 {"--augment: expected standard, none", "from 1 to 4096", word});
   }
+  ExpectError(Train(folder, "--augment=scaled:480-32"), 2,
+              {"--augment: expected scaled:N-M with N up to M, found \"scaled:480"});
+  ExpectError(Train(folder, "--augment=standard,mirror"), 2,
+              {"expected standard and none to stand alone, found \"standard,m"});
+  ExpectError(Train(folder, "--augment=mirror,none"), 2, {"expected standard and none to stand alone, found \"mirror,none"});
   ExpectError(Train(folder, "--augment=scaled:8"), 2, {"--augment=scaled:N: expected at least 16", "found 8"});
   ExpectError("train --model=two_column --data=digits --batch=32 --steps=1 --augment=lighting:0.1", 2,
               {"--augment: lighting: expected 0, since the images are grey, found 0.1"});

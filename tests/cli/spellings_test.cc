@@ -122,6 +122,8 @@ TEST_F(Spellings, ThatMeanAnotherThingAreAnswered) {
                                                       {"--dtype=fp16", "--dtype=bf16"},
                                                       {"--optimizer=sgd", "--optimizer=pytorch"},
                                                       {"--optimizer adam", "--weight-decay=0"},
+                                                      {"--opt=Adam", "--weight-decay=0"},
+                                                      {"--device=mps", "devices are the processor (--backend=cpu)"},
                                                       {"--per_device_train_batch_size=8", "global batch"},
                                                       {"--gradient-accumulation-steps=4", "multiply --batch by K"},
                                                       {"--nnodes=2", "one process"},

@@ -71,6 +71,9 @@ TEST_F(Command, AFlagOfOtherSubCommandsNamesThem) {
               {"unknown flag --data=digits; plan has none, train, eval, predict, verify, calibrate, io-bench have; "
                "--input-size, --channels and --classes say what images are like; --help"});
   ExpectError("", 2, {"expected a sub-command, one of train, eval,", "found none; --help"});
+  ExpectError("--model=lenet", 2, {"expected a sub-command, one of train, eval,", "found \"--model=lenet\"; --help"});
+  ExpectError("--Version", 2, {"found \"--Version\"; did you mean \"--version\"?"});
+  ExpectError("train --data=digits --model=lenett", 2, {"unknown model \"lenett\"", ", or a network file"});
   ExpectError("plan --model=lenett", 2, {"unknown model \"lenett\", did you mean \"lenet\"", ", or a network file"});
 }
 
@@ -79,8 +82,11 @@ TEST_F(Command, WrongNumbersOfValuesAndUnknownWordsAreSaidInOurWords) {
   ExpectError(absl::StrCat(kTrainDigits, "--optimizer=adamw --betas=0.9"), 2, {"--betas: expected 2 values, found 1;"});
   ExpectError(absl::StrCat(kTrainDigits, "--optimizer=adamw --betas=0.9,0.9,0.9"), 2,
               {"--betas: expected 2 values, found 3;"});
-  ExpectError("man frob", 2, {"SUBCOMMAND: expected one of train,eval,", "found \"frob\";"});
-  ExpectError("checkpoint frob x", 2, {"ACTION: expected one of show,verify,export, found \"frob\";"});
+  ExpectError("man frob", 2, {"SUBCOMMAND: expected one of train, eval, ", "found \"frob\"; --help"});
+  ExpectError("checkpoint frob x", 2, {"ACTION: expected one of show, verify, export, found \"frob\"; --help"});
+  ExpectError("checkpoint shw x", 2,
+              {"ACTION: expected one of show, verify, export, found \"shw\"; did you mean \"show\"?"});
+  ExpectError("train --optimizer=AdamW", 2, {"lars, adamw, found \"AdamW\"; did you mean \"adamw\"?"});
   ExpectError("models lenet alexnet", 2, {"expected nothing more, found \"alexnet\";"});
   ExpectError("train --model=two_column --divices=2", 2, {"unknown flag --divices=2; did you mean \"--devices\"?"});
   ExpectError("train --model=two_column --divices 2", 2, {"unknown flag --divices; did you mean \"--devices\"?"});

@@ -194,7 +194,8 @@ TEST_F(Checkpoints, ADiskWithoutRoomIsToldBefore) {
   EXPECT_TRUE(folder->CheckFreeSpace(1).ok());
   const absl::Status status = folder->CheckFreeSpace(int64_t{1} << 60);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("expected room for a checkpoint of 1152921504606.8 MB, found"));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("expected room for a checkpoint of 1152921504606.8 MB, found"),
+                                                   HasSubstr("MB free; make room or name a folder elsewhere")));
 }
 
 TEST_F(Checkpoints, MostAddedAreThoseKeptTheBestAndTheOneThatIsWritten) {

@@ -472,7 +472,8 @@ TEST(MachineFromJson, NodesThatAreGivenOnceForManyMustBeThere) {
     return std::string(MachineFromJson(absl::StrReplaceAll(kCluster, {{from, to}})).status().message());
   };
   EXPECT_THAT(error(R"("a": "node")", R"("a": "nodes")"),
-              HasSubstr("links[1].a: expected the name of nodes without their number, as gpu of gpu0, found \"nodes\""));
+              HasSubstr("links[1].a: expected the name of nodes without their number, as gpu of gpu0, found \"nodes\", and "
+                        "neither a device nor the end of a link is called that and a number; did you mean \"node\"?"));
   EXPECT_THAT(error(R"("each": 8, "bytes_per_sec": {"value": 4e11)", R"("each": 0, "bytes_per_sec": {"value": 4e11)"),
               HasSubstr("links[0].each: expected a whole number from 1 to 4096, found 0"));
   EXPECT_THAT(error(R"("count": 1024)", R"("count": 4097)"),

@@ -211,6 +211,8 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
             "layers[4] \"sum\".inputs[1]: expected the name of a layer before this one (did you mean \"relu1\"?), found "
             "\"relu11\"");
   EXPECT_THAT(ErrorOf(R"(["conv2", "relu1"])", R"(["conv2", "fc"])"), HasSubstr("(that one comes later), found \"fc\""));
+  EXPECT_THAT(ErrorOf(R"(["conv2", "relu1"])", R"(["conv2", "sum"])"),
+              HasSubstr("(that is this layer itself), found \"sum\""));
   EXPECT_EQ(ErrorOf(R"(, "inputs": ["conv2", "relu1"])", ""), "layers[4] \"sum\".inputs: missing");
   EXPECT_THAT(ErrorOf(R"(["conv2", "relu1"])", R"("conv2")"), HasSubstr("\"sum\".inputs: expected a list, found \"conv2\""));
   EXPECT_THAT(ErrorOf(R"({"gaussian": 0.01})", "0.01"),
@@ -245,7 +247,9 @@ TEST(NetworkFile, SaysWhatTheGraphRefusesWithTheLayer) {
 }
 
 TEST(NetworkFile, ALongNameOrManyLayersAreRefusedAtOnce) {
-  EXPECT_THAT(ErrorOf("relu1", std::string(100'000, 'x')), HasSubstr(".name: expected at most 200 letters, found 100000"));
+  EXPECT_THAT(ErrorOf("relu1", std::string(100'000, 'x')), HasSubstr(".name: expected at most 200 bytes, found 100000"));
+  EXPECT_THAT(ErrorOf("relu1", absl::StrCat("x", absl::StrReplaceAll(std::string(150, 'y'), {{"y", "é"}}))),
+              HasSubstr("é\".name: expected at most 200 bytes, found 301"));
   EXPECT_THAT(
       ErrorOf(R"(["conv2", "relu1"])", absl::StrCat("[\"conv2\", \"", std::string(100'000, 'r'), "\"]")),
       AllOf(HasSubstr("\"sum\".inputs[1]: expected the name of a layer before this one, found"), Not(HasSubstr("mean"))));

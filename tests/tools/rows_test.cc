@@ -94,7 +94,8 @@ TEST(RowsFromJson, NamesWhatIsWrongWhereItIs) {
               HasSubstr("rows[1].images_per_sec: expected a step of at most 100000 s, found 0.0001"));
   EXPECT_THAT(ErrorOf(R"("step_ms": 5,)", R"("step_ms": 5, "days": 1,)"),
               HasSubstr("rows[0]: expected one of step_ms, images_per_sec and days, found 2"));
-  EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""), HasSubstr("rows[2].days: expected images of the table"));
+  EXPECT_THAT(ErrorOf(R"("images": 3200, )", ""),
+              HasSubstr("rows[2].days: expected \"images\" in the table, found none; without it give step_ms"));
   EXPECT_THAT(ErrorOf(R"("name": "4")", R"("name": "1")"),
               HasSubstr("rows[1].name: expected a name that no other row has, found \"1\""));
   EXPECT_THAT(ErrorOf(R"("reduction": "sharded")", R"("reduction": "ring")"),
