@@ -249,9 +249,12 @@ void Explain(const Prediction& p, const std::string& layer) {
   }
   PrintLine("");
   PrintLine(absl::StrFormat("its tasks on device %d:", p.session.plan.device_at(0)));
-  PrintLine("task                          pass          ms   Mflop    sent MB");
-  for (const engine::TraceEvent& event : TasksOf(p, layer)) {
-    PrintLine(absl::StrFormat("%s %-8s %9.3f %7.0f %10.3f", PadRight(event.name, 29), program::Name(event.pass),
+  const std::vector<engine::TraceEvent> tasks = TasksOf(p, layer);
+  size_t width = 29;
+  for (const engine::TraceEvent& event : tasks) width = std::max(width, WidthOf(Printable(event.name)));
+  PrintLine(absl::StrFormat("%s %-8s %9s %7s %10s", PadRight("task", width), "pass", "ms", "Mflop", "sent MB"));
+  for (const engine::TraceEvent& event : tasks) {
+    PrintLine(absl::StrFormat("%s %-8s %9.3f %7.0f %10.3f", PadRight(event.name, width), program::Name(event.pass),
                               Ms(event.end - event.start), static_cast<double>(event.flops) / 1e6,
                               static_cast<double>(event.bytes_sent) / 1e6));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "cli/output/output.h"
 #include "cli/output/progress.h"
 
 namespace colonnade::cli {
@@ -55,11 +56,12 @@ std::string HelpFormatter::make_footer(const CLI::App* app) const {
 std::string HelpFormatter::Row(const std::string& name, const std::string& description) const {
   const size_t column = get_column_width();
   const std::string first = absl::StrCat("  ", name), indent(column, ' ');
-  if (first.size() >= column) {
+  const size_t width = WidthOf(first);
+  if (width >= column) {
     return absl::StrCat(Wrapped(first, width_, kDeeper), "\n", Wrapped(absl::StrCat(indent, description), width_, indent),
                         "\n");
   }
-  const std::string gap(column - first.size(), ' ');
+  const std::string gap(column - width, ' ');
   return absl::StrCat(Wrapped(absl::StrCat(first, gap, description), width_, indent), "\n");
 }
 

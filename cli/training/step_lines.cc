@@ -25,11 +25,17 @@ struct StepColumn {
 
 double ErrorOf(const StepLine& line) { return line.step_ms > 0 ? *line.predicted_ms / line.step_ms - 1 : 0; }
 
+// In the eight letters of its column, however large.
+std::string LossText(double loss) {
+  if (std::isnan(loss)) return "nan";
+  if (loss < 1e3) return absl::StrFormat("%.4f", loss);
+  return loss < 1e6 ? absl::StrFormat("%.1f", loss) : absl::StrFormat("%.3g", loss);
+}
+
 constexpr StepColumn kStepColumns[] = {
     {"step", 7, 9, false, [](const StepLine& l) { return absl::StrCat(l.step); }},
     {"epoch", 7, 6, false, [](const StepLine& l) { return absl::StrFormat("%.2f", l.epoch); }},
-    {"loss", 9, 8, false,
-     [](const StepLine& l) { return std::isnan(l.loss) ? std::string("nan") : absl::StrFormat("%.4f", l.loss); }},
+    {"loss", 9, 8, false, [](const StepLine& l) { return LossText(l.loss); }},
     {"top-1", 8, 5, false, [](const StepLine& l) { return absl::StrFormat("%.1f %%", 100 * l.top1); }},
     {"images/s", 9, 7, false, [](const StepLine& l) { return absl::StrFormat("%.0f", l.images_per_s); }},
     {"ms/step", 9, 4, false, [](const StepLine& l) { return absl::StrFormat("%.2f", l.step_ms); }},
@@ -92,7 +98,7 @@ std::string Bar(const engine::TrainProgress& p, int64_t batch, int width) {
   const double rate = seconds > 0 ? done * static_cast<double>(batch) / seconds : 0;
   const std::string before = absl::StrFormat("step %3d%%", static_cast<int>(share * 100));
   const std::string clocks = absl::StrFormat("%d/%d [%s<%s", p.step, p.steps, Clock(p.elapsed), Clock(left));
-  const std::string images = absl::StrFormat(", %.0f images/s", rate), loss = absl::StrFormat(", loss=%.4f", p.loss);
+  const std::string images = absl::StrFormat(", %.0f images/s", rate), loss = absl::StrCat(", loss=", LossText(p.loss));
   for (const std::string& behind : {absl::StrCat("| ", clocks, images, loss, "]"), absl::StrCat("| ", clocks, images, "]"),
                                     absl::StrCat("| ", clocks, "]")}) {
     constexpr int kLeastBar = 10;

@@ -194,6 +194,14 @@ TEST_F(Command, HelpEndsWithTwoExamples) {
 TEST_F(Command, VersionIsPrinted) {
   const Result r = Run("--version");
   EXPECT_EQ(r.code, 0);
+  if (std::filesystem::exists("/dev/full")) {
+    for (const char* words : {"--version", "models"}) {
+      const auto onto_full_disk = [] { (void)std::freopen("/dev/full", "w", stdout); };
+      const Result full = Wait(Start(words, onto_full_disk));
+      EXPECT_EQ(full.code, 74) << words;
+      EXPECT_THAT(full.err, HasSubstr("cannot write the results to the standard output: No space left on device\n"));
+    }
+  }
   EXPECT_THAT(r.out, ::testing::MatchesRegex("colonnade [0-9]+\\.[0-9]+\\.[0-9]+( \\([-.0-9a-z]+\\))?\n"));
 }
 

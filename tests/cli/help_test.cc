@@ -60,6 +60,7 @@ TEST(HelpFormatter, WrapsRowsBelowTheirBeginningAndExamplesBehindABackslash) {
   app.formatter(std::make_shared<HelpFormatter>(50));
   int number = 0;
   app.add_option("--short", number, "what it is good for")->type_name("N");
+  app.add_option("--list", number, "as wide as shown")->type_name("N,…");
   app.add_option("--a-long-name-of-a-flag", number, "stands below its name, in as many lines")->type_name("NUMBER");
   app.add_subcommand("sub", "Does a part of what the app does.");
   app.footer("Examples:\n  app --short=1\n  app --a-long-name-of-a-flag=1 --short=2222222 sub");
@@ -71,6 +72,7 @@ Options:
   -h,--help                   Print this help
                               message and exit
   --short N                   what it is good for
+  --list N,…                  as wide as shown
   --a-long-name-of-a-flag NUMBER
                               stands below its
                               name, in as many

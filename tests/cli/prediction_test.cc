@@ -85,6 +85,12 @@ TEST_F(Command, PlanExplainsOneLayer) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("as planned"));
   EXPECT_THAT(r.out, HasSubstr("batch, replicate"));
+  const std::string long_names = Run(absl::StrCat("plan --plan=hybrid --explain=fc6 ", kTitan)).out;
+  const std::string tasks = long_names.substr(long_names.find("\ntask ") + 1);
+  EXPECT_THAT(tasks, HasSubstr("\nfully_connected_backward_weights "));
+  for (const absl::string_view line : absl::StrSplit(tasks, '\n', absl::SkipEmpty())) {
+    EXPECT_EQ(line.size(), tasks.find('\n')) << line << " ends where its header does";
+  }
   ExpectError("plan --plan=auto --devices=4 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,
               {"--explain: network alexnet2012 has no layer \"fc1\"; did you mean \"fc6\"?"});
   ExpectError("plan --plan=auto --devices=4 --batch=1048576 --explain=fc1 --model=alexnet2012 --machine=titan-2013", 2,

@@ -3,6 +3,7 @@
 
 #include "cli/output/progress.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,12 @@ const StepLine kLine{.step = 120,
 TEST(StepLines, ColumnsStandBelowTheirNames) {
   EXPECT_EQ(StepHeader(true, 0), "   step  epoch     loss   top-1 images/s  ms/step predicted  error input  memory");
   EXPECT_EQ(StepText(kLine, true, 0), "    120   1.25   0.5000  61.5 %     4321    14.82     14.10   -5 %   3 %  123 MB");
+  for (const auto& [loss, text] : std::vector<std::pair<double, std::string>>{
+           {1234.56, "   1234.6"}, {1386768843393753677824.0, " 1.39e+21"}, {HUGE_VAL, "      inf"}}) {
+    StepLine large = kLine;
+    large.loss = loss;
+    EXPECT_THAT(StepText(large, true, 0), HasSubstr(absl::StrCat("   1.25", text, "  61.5 %")));
+  }
   StepLine without = kLine;
   without.predicted_ms = std::nullopt;
   EXPECT_EQ(StepHeader(false, 80), "   step  epoch     loss   top-1 images/s  ms/step input  memory");

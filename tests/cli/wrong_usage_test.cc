@@ -74,6 +74,8 @@ TEST_F(Command, AFlagOfOtherSubCommandsNamesThem) {
   ExpectError("--model=lenet", 2, {"expected a sub-command, one of train, eval,", "found \"--model=lenet\"; --help"});
   ExpectError("--Version", 2, {"found \"--Version\"; did you mean \"--version\"?"});
   ExpectError("train --data=digits --model=lenett", 2, {"unknown model \"lenett\"", ", or a network file"});
+  ExpectError("plan --model=lenet --plan=single --devices=2", 2,
+              {"uses 1 device, found 2 devices; plan data is for several"});
   ExpectError("plan --model=lenett", 2, {"unknown model \"lenett\", did you mean \"lenet\"", ", or a network file"});
 }
 
