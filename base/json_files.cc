@@ -25,7 +25,7 @@ bool IsOfKind(absl::string_view text, const JsonKind& kind) {
   return absl::StrContains(text, absl::StrCat("\"", kind.key, "\""));
 }
 
-const JsonKind* KindOf(absl::string_view text) {
+const JsonKind* JsonKindIn(absl::string_view text) {
   if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return nullptr;
   const auto* kind = std::find_if(std::begin(kJsonKinds), std::end(kJsonKinds),
                                   [text](const JsonKind& known) { return IsOfKind(text, known); });
@@ -35,7 +35,7 @@ const JsonKind* KindOf(absl::string_view text) {
 }  // namespace
 
 std::string KindOfJson(absl::string_view text) {
-  const JsonKind* const kind = KindOf(text);
+  const JsonKind* const kind = JsonKindIn(text);
   return kind == nullptr ? "" : absl::StrCat(kind->name, "; ", kind->taken_by);
 }
 
