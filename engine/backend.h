@@ -96,9 +96,9 @@ class LoadedProgram {
   absl::Status Write(program::BufferId buffer, absl::Span<const double> values);
 
   // Lets steps launched from now on compute on the images of the step two before, and copy none from the host: for
-  // benchmarks that time only what a step computes. A backend that has no copies to leave out does nothing, which is the
-  // default. FailedPrecondition before two steps have been launched. REQUIRES: no Load and no step of another Program from
-  // then on.
+  // benchmarks that time only what a step computes. Where another Program may have overwritten them (a Load, or a step of
+  // it, since), the next two steps copy theirs again, so the host leaves its slots filled. A backend that has no copies to
+  // leave out does nothing, which is the default. FailedPrecondition before two steps have been launched.
   virtual absl::Status KeepImages() { return absl::OkStatus(); }
 
   // Returns whether two runs of a step from one state give equal bits.

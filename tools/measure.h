@@ -30,7 +30,8 @@ struct Spent {
 // or 0 where that is not known yet.
 using StepProgress = std::function<void(int64_t done, int64_t total)>;
 
-// Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already. The Program
+// Runs a Program on synthetic data, two steps in flight as in training; on GPUs the images are there already, but for two
+// steps after those of another Program, of which Run does not count the first. The Program
 // stays loaded between runs, so that runs of several Programs can take turns and meet the same changes of the machine's
 // speed.
 class StepMeter {

@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resour
 // Areas have moved, with nothing in flight: calls are made anew, and graphs that hold the old ones are forgotten.
 void CudaProgram::MoveTo(const absl::Status& room) {
   graphs_.Forget();
+  steps_in_turn_ = 0;
   added_reorders_.clear();
   FailUnlessOk(room.ok() ? PrepareTasks() : room);
 }
@@ -101,7 +102,7 @@ TaskContext CudaProgram::ContextOf(const Task& task, int parity) {
       .workspace = memory_.workspace(task.device, static_cast<int>(task.lane)),
       .gpu = device.gpu,
       .precision = resources_.precision,
-      .deterministic = GivesEqualBits(),
+      .deterministic = EnginesGiveEqualBits(),
       .host = &staging_.slots()[parity],
       .choose = [&calls = *resources_.calls, gpu = device.gpu](Call& call) { return calls.Prepare(gpu, call); },
       .added_reorders = &added_reorders_};
@@ -167,10 +168,11 @@ absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
   std::vector<TaskContext> contexts;
   for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id), 0));
   const Reach reach = [&](int gpu, int other) { return resources_.calls->CanReach(gpu, other); };
+  const bool by_nccl = collective != nullptr && resources_.uses_nccl && NcclServes(contexts, nccl_sums_);
+  sums_by_nccl_ = sums_by_nccl_ || (by_nccl && Sums(collective->kind));
   ASSIGN_OR_RETURN(std::vector<MemberCalls> prepared, collective == nullptr ? PrepareExchange(contexts, reach)
-                                                      : resources_.uses_nccl && NcclServes(contexts, nccl_sums_)
-                                                          ? PrepareNccl(contexts, communicators_[collective->group])
-                                                          : PrepareCollective(contexts, reach));
+                                                      : by_nccl ? PrepareNccl(contexts, communicators_[collective->group])
+                                                                : PrepareCollective(contexts, reach));
   for (size_t m = 0; m < members.size(); ++m) {
     LoadedTask& ready = tasks_[members[m].value];
     ready.phases = std::move(prepared[m].phases);

@@ -50,10 +50,12 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   engine::DeviceMemory Memory(int device) const override { return memory_.of(device); }
   const std::vector<engine::AddedReorder>& added_reorders() const override { return added_reorders_; }
   std::vector<std::string> Notes() const override { return notes_; }
-  // Devices that hold the same parameters without reducing their gradients must compute the same bits.
-  bool GivesEqualBits() const override { return resources_.deterministic || program_.device_count > 1; }
+  // NCCL promises no order of its sums.
+  bool GivesEqualBits() const override { return EnginesGiveEqualBits() && !sums_by_nccl_; }
 
  private:
+  // Devices that hold the same parameters without reducing their gradients must compute the same bits.
+  bool EnginesGiveEqualBits() const { return resources_.deterministic || program_.device_count > 1; }
   // A task's phases; between them, before the first and after the last, the members of a meeting wait for each other. A
   // compute task has one phase and waits for nobody.
   struct LoadedTask {
@@ -126,11 +128,12 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   EventPool pool_;
   StepEvents events_;
   StepGraphs graphs_;
-  bool nccl_sums_ = false;
-  std::vector<int> communicators_;  // of NCCL, by group of the Program; −1: none, or not made yet
+  bool nccl_sums_ = false, sums_by_nccl_ = false;  // whether NCCL may sum, and whether it does
+  std::vector<int> communicators_;                 // of NCCL, by group of the Program; −1: none, or not made yet
   std::vector<engine::AddedReorder> added_reorders_;
 
   bool any_launched_ = false, drained_ = false, keeps_images_ = false;
+  int64_t steps_in_turn_ = 0;   // since another Program may have written to step memory
   int64_t step_in_parts_ = -1;  // the last such step
 
   bool graphs_on_ = false;

@@ -15,6 +15,8 @@ using program::TaskId;
 
 namespace {
 
+constexpr int kImageSlots = 2;  // each must have been loaded before its images are kept
+
 bool HasRankCalls(const std::vector<Call>& calls) {
   return std::any_of(calls.begin(), calls.end(), [](const Call& call) { return std::holds_alternative<RankCall>(call); });
 }
@@ -26,6 +28,7 @@ void CudaProgram::StartStep(int64_t step) {
   if (!any_launched_) first_step_ = step;
   // Steps that do not follow each other are none of a training's.
   if (any_launched_ && step != last_step_ + 1) graphs_on_ = false;
+  ++steps_in_turn_;
   after_graph_ = any_launched_ && mode_ != StepMode::kEager;
   any_launched_ = true;
   last_step_ = step;
@@ -94,6 +97,7 @@ absl::Status CudaProgram::LaunchGraph() {
 
 void CudaProgram::Fence() {
   if (!memory_.TakeTurn()) return;
+  steps_in_turn_ = 0;  // another Program has had the memory
   for (int d = 0; d < program_.device_count && status_.ok(); ++d) {
     FailUnlessOk(cuda::Fence(*resources_.calls, resources_.devices[d]));
   }
@@ -176,7 +180,7 @@ absl::Status CudaProgram::Begin(const Task& task, int64_t step) {
 
 absl::Status CudaProgram::Run(const Task& task, size_t phase, int64_t step) {
   const LoadedTask& ready = tasks_[task.id.value];
-  if (keeps_images_ && ready.is_kept) return absl::OkStatus();
+  if (keeps_images_ && steps_in_turn_ > kImageSlots && ready.is_kept) return absl::OkStatus();
   const bool odd = step % 2 == 1 && !ready.odd_calls.empty();
   resources_.calls->BeginRange(ready.range);
   absl::Status status;

@@ -28,7 +28,9 @@ class ConvolutionTask {
  public:
   ConvolutionTask(const TaskContext& context, Convolution::Direction direction, const program::Window& window,
                   int64_t groups)
-      : context_(context), workspace_(context) {
+      : context_(context),
+        reorders_before_(context.added_reorders != nullptr ? context.added_reorders->size() : 0),
+        workspace_(context) {
     conv_.direction = direction;
     conv_.window = window;
     conv_.groups = groups;
@@ -73,6 +75,12 @@ class ConvolutionTask {
     return std::move(ready_);
   }
   std::vector<Call>& after() { return after_; }
+  // Takes back the reorders that it noted, since another task runs instead.
+  void Drop() {
+    if (context_.added_reorders == nullptr) return;
+    context_.added_reorders->erase(context_.added_reorders->begin() + static_cast<ptrdiff_t>(reorders_before_),
+                                   context_.added_reorders->end());
+  }
 
  private:
   void Fold(const SpaceToDepth& fold) {
@@ -103,6 +111,7 @@ class ConvolutionTask {
   }
 
   const TaskContext& context_;
+  const size_t reorders_before_;
   Workspace workspace_;
   Convolution conv_;
   program::Window window_;  // before it was folded
@@ -120,6 +129,7 @@ PreparedTask PrepareSummand(const TaskContext& context, Convolution::Direction d
   RETURN_IF_ERROR(direct.Place(uses));
   PreparedTask ready = direct.Finish();
   if (ready.ok() || !absl::IsUnimplemented(ready.status())) return ready;
+  direct.Drop();
 
   ConvolutionTask widened(context, direction, window, groups);
   widened.conv().precision = Precision::kTf32;
@@ -143,6 +153,7 @@ PreparedTask Prepare(const program::ConvForward& op, const TaskContext& context)
   fused.conv().relu = op.relu;
   PreparedTask ready = fused.Finish();
   if (ready.ok() || !absl::IsUnimplemented(ready.status()) || !(op.bias || op.relu)) return ready;
+  fused.Drop();
 
   ConvolutionTask task(context, Convolution::Direction::kForward, op.window, op.groups);
   RETURN_IF_ERROR(task.Place(uses));

@@ -15,10 +15,6 @@ using program::Region;
 
 namespace {
 
-bool Sums(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kReduceScatter;
-}
-
 int64_t Elements(const View& view) { return program::ElementCount(view.shape); }
 
 // The parts of `whole` along `dimension`, one for each of `members`.
@@ -128,6 +124,10 @@ absl::StatusOr<MemberCalls> PrepareMember(const TaskContext& context, const Coll
 }
 
 }  // namespace
+
+bool Sums(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kReduceScatter;
+}
 
 bool EveryCopyHasOneSum(const program::Program& program) {
   // Which devices hold the same box of a parameter, by the layout that weight and gradient share.

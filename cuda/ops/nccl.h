@@ -12,6 +12,8 @@
 
 namespace colonnade::cuda {
 
+bool Sums(program::CollectiveKind kind);
+
 // Whether each copy of a parameter gets its gradient from one sum for all copies. Where not, copies would drift apart if
 // sums of equal terms could differ.
 bool EveryCopyHasOneSum(const program::Program& program);

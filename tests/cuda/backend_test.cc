@@ -254,16 +254,7 @@ TEST(CudaBackend, TheNextBatchIsLoadedUnderThisStep) {
 
 // Eager steps and graphs alike: what was loaded stays, and is trained on again.
 TEST(CudaBackend, ImagesThatAreKeptComeNoMoreFromTheHost) {
-  layers::GraphBuilder net("pooled");
-  const auto pooled = net.MaxPool("pool", net.Input("images", {1, 28, 28}), {.kernel = 4, .stride = 4});
-  net.SoftmaxCrossEntropy("loss", net.FullyConnected("fc", net.Flatten("flatten", pooled), {.out_features = 10}));
-  const auto graph = std::move(net).Build();
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto plan = partition::NamedPlan("single", *graph, {.devices = 1, .global_batch = 64});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto lowered = partition::Lower(*graph, *plan, {.global_batch = 64});
-  ASSERT_TRUE(lowered.ok()) << lowered.status();
-  const program::Program& program = *lowered;
+  const program::Program program = OfLargeImages(64);
   for (bool graphs : {false, true}) {
     std::vector<double> losses[2];
     for (bool keeps : {false, true}) {
@@ -405,13 +396,43 @@ TEST(CudaBackend, DevicesShareGpusInTurn) {
 }
 
 TEST(CudaBackend, GivesEqualBitsWhereItIsAskedForOrNeedsThem) {
-  for (const auto& [devices, deterministic] : {std::pair(1, false), {1, true}, {2, false}}) {
-    const program::Program program = Lowered("two_column", devices == 1 ? "single" : "data", devices, 4, /*width=*/0.25);
-    Made made = MakeBackend({.devices = devices, .deterministic = deterministic});
+  struct Case {
+    int devices = 1;
+    bool nccl = false, deterministic = false, equal = false;
+    Collectives collectives = Collectives::kAuto;
+  };
+  // Of several devices the engines always give equal bits, but sums of NCCL need not.
+  for (const Case& c : {Case{.devices = 1},
+                        {.devices = 1, .deterministic = true, .equal = true},
+                        {.devices = 2, .equal = true},
+                        {.devices = 2, .nccl = true},
+                        {.devices = 2, .nccl = true, .deterministic = true, .equal = true},
+                        {.devices = 2, .nccl = true, .equal = true, .collectives = Collectives::kPeer}}) {
+    SCOPED_TRACE(absl::StrCat(c.devices, " devices, NCCL ", c.nccl, ", deterministic ", c.deterministic));
+    const program::Program program = Lowered("two_column", c.devices == 1 ? "single" : "data", c.devices, 4, /*width=*/0.25);
+    Made made = MakeBackend({.devices = c.devices, .deterministic = c.deterministic, .collectives = c.collectives},
+                            {.gpus = c.devices, .nccl = c.nccl});
     const auto executor = engine::Executor::Create(program, *made.backend);
     ASSERT_TRUE(executor.ok()) << executor.status();
-    EXPECT_EQ((*executor)->loaded().GivesEqualBits(), deterministic || devices > 1);
+    EXPECT_EQ((*executor)->loaded().GivesEqualBits(), c.equal);
+    EXPECT_EQ(made.calls->convolutions_are_deterministic(), c.deterministic || c.devices > 1);
   }
+}
+
+// A convolution that is not fused is placed twice, and runs once.
+TEST(CudaBackend, ReordersOfConvolutionsThatAreRefusedAreNotNoted) {
+  const program::Program program = Lowered("alexnet", "single", 1, 4, /*width=*/0.25);
+  std::vector<std::pair<int, std::string>> noted[2];
+  for (const bool fuses : {true, false}) {
+    Made made = MakeBackend({.precision = Precision::kTf32}, {.fuses = fuses, .has_memory = false});
+    const auto executor = engine::Executor::Create(program, *made.backend);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    for (const engine::AddedReorder& added : (*executor)->loaded().added_reorders()) {
+      noted[fuses].emplace_back(added.task.value, added.description);
+    }
+  }
+  EXPECT_THAT(noted[true], testing::Contains(testing::Pair(testing::_, "operand 1 folded")));
+  EXPECT_EQ(noted[false], noted[true]);
 }
 
 TEST(CudaBackend, AComparisonOfPlansTellsWhatIsNotedOfTheirSteps) {

@@ -133,22 +133,23 @@ void RunCollective(const std::vector<RankCall>& ranks) {
   }
 }
 
-// The memory that a kernel between devices touches.
+// The memory that a kernel between devices touches. By their types, so that a member of another name does not compile.
+std::vector<const void*> AddressesIn(const CopyElements& copy) { return {copy.x, copy.y}; }
+template <class T, int lanes>
+std::vector<const void*> AddressesIn(const SumElements<T, lanes>& sum) {
+  std::vector<const void*> addresses(sum.x, sum.x + sum.terms);
+  addresses.insert(addresses.end(), {sum.y, sum.partial});
+  return addresses;
+}
+template <class Other>
+std::vector<const void*> AddressesIn(const Other&) {
+  return {};
+}
+
 std::vector<const void*> AddressesOf(const Call& call) {
   const auto* kernel = std::get_if<Kernel>(&call);
   if (kernel == nullptr) return {};
-  if (const auto* copy = std::get_if<CopyElements>(kernel)) return {copy->x, copy->y};
-  const auto of_sum = [](const auto& sum) {
-    std::vector<const void*> addresses(sum.x, sum.x + sum.inputs);
-    addresses.insert(addresses.end(), sum.y, sum.y + sum.outputs);
-    return addresses;
-  };
-  return std::visit(
-      [&](const auto& k) -> std::vector<const void*> {
-        if constexpr (requires { k.inputs; }) return of_sum(k);
-        return {};
-      },
-      *kernel);
+  return std::visit([](const auto& k) { return AddressesIn(k); }, *kernel);
 }
 
 }  // namespace
@@ -425,6 +426,7 @@ absl::Status HostCalls::RunRanks(const std::vector<RankCall>& ranks) const {
 
 absl::StatusOr<int64_t> HostCalls::Prepare(int, Call& call) {
   const auto* convolution = std::get_if<Convolution>(&call);
+  if (convolution != nullptr && !convolution->deterministic) convolutions_are_deterministic_ = false;
   if (convolution != nullptr && !options_.fuses &&
       (convolution->bias != nullptr || convolution->relu || convolution->writes_f32)) {
     return absl::UnimplementedError("a convolution alone, please");

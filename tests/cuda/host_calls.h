@@ -82,6 +82,7 @@ class HostCalls : public Calls {
   absl::StatusOr<double> SecondsBetween(Event, Event) override { return 0.0; }
   absl::StatusOr<int64_t> Prepare(int gpu, Call& call) override;
 
+  bool convolutions_are_deterministic() const { return convolutions_are_deterministic_; }  // all that were prepared
   const std::vector<Noted>& noted() const { return noted_; }
   int stream_count() const { return stream_count_; }
   const std::vector<bool>& goes_first() const { return goes_first_; }  // by stream that was made
@@ -135,6 +136,7 @@ class HostCalls : public Calls {
   int64_t graph_launches_ = 0;
   std::map<int, int> gpu_of_event_;
   std::vector<bool> goes_first_;
+  bool convolutions_are_deterministic_ = true;
   int stream_count_ = 0, event_count_ = 0, events_alive_ = 0;
   int calls_ = 0, allocations_ = 0, capture_count_ = 0, waits_ = 0;
   int64_t allocated_bytes_ = 0;
