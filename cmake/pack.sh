@@ -24,7 +24,7 @@ strip "${files[@]}"
 # libpthread and others are links to the C library.
 for file in "${files[@]}"; do ldd "$file"; done |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cuda|cudart|cudnn|cublas|cupti|nccl|nv)[A-Za-z_]*' |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/lib(cuda|cudart|cudnn|cublas|cupti|nv)[A-Za-z_]*' |
   while read -r library; do cp -L "$library" "$pack/lib/"; done
 mapfile -t ours < <(find "$pack/lib" -name "libcolonnade*")
 "$source/cmake/search_paths.sh" "$pack"/bin/* "${ours[@]}"
