@@ -265,12 +265,12 @@ std::vector<int> TriedDeviceCounts(int devices) {
 }
 
 absl::StatusOr<std::vector<Candidate>> SearchPlans(const LayerGraph& graph, const PlannerOptions& options) {
+  RETURN_IF_ERROR(CheckBatchSize(graph, options.lower.global_batch));
+  RETURN_IF_ERROR(CheckMicroBatches(options.lower));
   if (!options.cost || !options.judge) {
     return absl::FailedPreconditionError(
         absl::StrFormat("PlannerOptions: expected cost and judge, found no %s", options.cost ? "judge" : "cost"));
   }
-  RETURN_IF_ERROR(CheckBatchSize(graph, options.lower.global_batch));
-  RETURN_IF_ERROR(CheckMicroBatches(options.lower));
   return Search(graph, options).Run();
 }
 
