@@ -54,6 +54,23 @@ std::string AdviceOnFolderAbove(const std::string& path) {
   return absl::StrFormat("; %s, the folder above, has both: name that one", above);
 }
 
+// InvalidArgument where what would be a class of `path` is a set itself, of two splits or the only folder: the folder above
+// a set was named.
+absl::Status CheckHoldsNoSet(const std::string& path) {
+  const std::vector<std::string> classes = ListClasses(path).value_or(std::vector<std::string>());
+  for (const std::string& name : classes) {
+    const std::string folder = (std::filesystem::path(path) / name).string();
+    const SplitFolders splits = FindSplits(folder);
+    const bool has_train = splits.train != folder && !splits.train.empty(), has_test = !splits.test.empty();
+    if (!has_train || (!has_test && classes.size() > 1)) continue;
+    const std::string test = std::filesystem::path(splits.test).filename().string();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: expected folders of classes, found %s, which holds %s%s; did you mean %s?", path, folder,
+                        kTrainName, has_test ? absl::StrCat(" and ", test) : "", folder));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, SplitOf split) {
   if (split == SplitOf::kTrain) {
     return NoSplit(
@@ -142,6 +159,7 @@ absl::StatusOr<std::unique_ptr<SampleSet>> OpenImageFolder(const std::string& pa
   const SplitFolders found = FindSplits(path);
   const bool train = split == SplitOf::kTrain;
   const std::string& root = train ? found.train : found.test;
+  if (found.train == path) RETURN_IF_ERROR(CheckHoldsNoSet(path));
   if (root.empty()) return NoSplitIn(path, found, split);
   ASSIGN_OR_RETURN(ImageListing listing, ListImagesOnce(root, UserCacheFolder()));
   std::vector<std::string> classes = listing.classes;

@@ -4,7 +4,8 @@
 //   PATH/CLASS/…/IMAGE: training images alone
 //
 // Images are files that end with .jpg, .jpeg or .png in any case; links are followed. Classes are the folders of the
-// training set, sorted by the bytes of their names, which need not be UTF-8.
+// training set, sorted by the bytes of their names, which need not be UTF-8. InvalidArgument where one of them is such a set
+// of both splits itself.
 #ifndef COLONNADE_DATA_IMAGE_FOLDER_H_
 #define COLONNADE_DATA_IMAGE_FOLDER_H_
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/sample_folder.h"
@@ -133,6 +134,25 @@ TEST_F(ImageFolders, ClassFoldersAloneAreATrainingSet) {
   EXPECT_EQ(test.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(test.message()),
               HasSubstr("/val, valid, validation or test, found class folders of one set alone"));
+}
+
+TEST_F(ImageFolders, TheFolderAboveASetIsNoSet) {
+  for (const char* name : {"up/ds/train/cat/1.jpg", "up/ds/val/cat/2.jpg"}) Put(name, "x");
+  const auto expect_refused = [&](const std::string& holds) {
+    for (const SplitOf split : {SplitOf::kTrain, SplitOf::kTest}) {
+      const absl::Status status = Error(In("up/"), split);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_EQ(status.message(), absl::StrCat(In("up/"), ": expected folders of classes, found ", In("up/ds"),
+                                               ", which holds ", holds, "; did you mean ", In("up/ds"), "?"));
+    }
+  };
+  expect_refused("train and val");
+  Put("up/other/a.jpg", "x");
+  expect_refused("train and val");
+  fs::remove_all(In("up/ds/val"));
+  EXPECT_THAT(Names(*Opened(In("up"))), ElementsAre("up/ds/train/cat/1.jpg", "up/other/a.jpg")) << "of rails, it may be";
+  fs::remove_all(In("up/other"));
+  expect_refused("train");
 }
 
 TEST_F(ImageFolders, AnEmptyClassIsNamed) {
