@@ -44,7 +44,7 @@ absl::StatusOr<ImageSet> Synthetic(SplitOf split, const DatasetOptions& options)
     return absl::InvalidArgumentError(
         absl::StrFormat("synthetic_classes: expected at least 1, found %d", options.synthetic_classes));
   }
-  ImageSet set{.sample_shape = options.synthetic_shape, .classes = options.synthetic_classes};
+  ImageSet set{.sample_shape = options.synthetic_shape, .classes = options.synthetic_classes, .are_all_classes_meant = true};
   const int64_t count = split == SplitOf::kTrain ? kSyntheticTrain : kSyntheticTest;
   const int64_t elements = program::ElementCount(set.sample_shape);
   // Large images come in smaller numbers, so that drawing them takes no time to speak of.

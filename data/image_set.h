@@ -17,7 +17,8 @@ struct ImageSet {
   std::vector<uint8_t> pixels;  // [N, C, H, W]
   std::vector<int32_t> labels;  // [N], from 0
   int64_t classes = 0;
-  double largest_value = 255;  // the pixel value that stands for 1
+  double largest_value = 255;          // the pixel value that stands for 1
+  bool are_all_classes_meant = false;  // also those beyond the largest label
 
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
 };

@@ -30,6 +30,7 @@ class MemorySet final : public SampleSet {
   std::optional<program::Shape> image_shape() const override { return set_.sample_shape; }
   double largest_value() const override { return set_.largest_value; }
   absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const override;
+  bool are_all_classes_meant() const override { return set_.are_all_classes_meant; }
 
  private:
   MemorySet(ImageSet set, std::vector<std::string> class_names, std::vector<std::string> notes);

@@ -45,13 +45,17 @@ class SampleSet {
   // Returns the bytes of one sample; `room` may be used to hold them. NotFound, DataLoss or InvalidArgument, naming the
   // sample, where the file has gone, cannot be read, or is not what it was when the set was opened.
   virtual absl::StatusOr<StoredImage> Read(int64_t sample, std::string& room) const = 0;
+
+  // Whether a network for these samples needs all classes(), though the largest label may have none.
+  virtual bool are_all_classes_meant() const { return false; }
 };
 
 // Returns InvalidArgument where `set` is null, has no samples, or states an image_shape() that is no image's.
 absl::Status CheckSamples(const SampleSet* set);
 
-// Returns the largest label + 1: how many classes the samples have, where the set may have more.
+// Returns the largest label + 1, where the set may have more classes that are not meant.
 inline int64_t LabelledClasses(const SampleSet& set) {
+  if (set.are_all_classes_meant()) return set.classes();
   int32_t largest = -1;
   for (int64_t sample = 0; sample < set.size(); ++sample) largest = std::max(largest, set.label(sample));
   return largest + 1;

@@ -216,6 +216,10 @@ TEST_F(Data, OfFewerOrMoreClassesThanTheNetworkTheFlagIsNamed) {
   const Result fewer = Run(Train(folder, ""));
   EXPECT_EQ(fewer.code, 0) << fewer.err;
   EXPECT_THAT(fewer.err, HasSubstr("note: the network has 10 classes, the data set 2; --classes=2 makes one of as many"));
+  const Result noise = Run("train --model=two_column --input-size=256 --classes=600 --width=0.25 --batch=4 --steps=1");
+  EXPECT_EQ(noise.code, 0) << noise.err;
+  EXPECT_THAT(noise.err, HasSubstr("512 images [1,256,256], 600 classes"));
+  EXPECT_THAT(noise.err, Not(HasSubstr("the data set")));
   EXPECT_THAT(Run(Train(folder, "--classes=2")).err, Not(HasSubstr("note: the network has")));
   std::vector<std::string> many;
   for (int i = 0; i < 11; ++i) many.push_back(absl::StrCat("class", i));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/embedded.h"
+#include "data/formats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/data/whole_file.h"
@@ -190,6 +191,13 @@ TEST(Synthetic, LargeImagesAreFewAndSmallOnesMany) {
   EXPECT_EQ(images_of(8), 512u);
   EXPECT_EQ(images_of(512), 64u);  // 50 MB
   EXPECT_EQ(images_of(4096), 5u);  // 252 MB, where 64 are 3.2 GB
+}
+
+TEST(Synthetic, HasTheClassesThatWereAskedForThoughImagesAreFewer) {
+  const auto set = OpenSamples("synthetic", SplitOf::kTest, {.synthetic_shape = {3, 512, 512}, .synthetic_classes = 1000});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ((*set)->size(), 64);
+  EXPECT_EQ(LabelledClasses(**set), 1000);
 }
 
 TEST(Synthetic, TestImagesAreOthersThanTrainingImages) {
