@@ -119,6 +119,14 @@ std::string FingerprintOf(const layers::LayerGraph& graph) {
   return engine::Xxh3Text(tools::NetworkToJson({.info = {}, .graph = graph}));
 }
 
+// What those may do whose run is another than the checkpoint's by `fields`.
+std::string AdviceOnAnother(const engine::VerifiedCheckpoint& checkpoint, bool state_fits,
+                            const std::vector<std::string>& fields) {
+  if (state_fits) return absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","));
+  return absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
+                         checkpoint.folder(), engine::FileNameOf(engine::StateKind::kValue));
+}
+
 }  // namespace
 
 bool IsOrIsIn(const std::string& checkpoint, const std::string& folder) {
@@ -241,12 +249,9 @@ absl::Status Checkpointing::CheckFields(const engine::VerifiedCheckpoint& checkp
   if (differences.empty()) return absl::OkStatus();
   constexpr auto kValue = engine::StateKind::kValue;
   const bool fits = !is_other_state && engine::CheckState(program, kValue, checkpoint.tensors(kValue)).ok();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint.folder(),
-      absl::StrJoin(differences, "; "),
-      fits ? absl::StrFormat("--allow-change=%s goes on all the same", absl::StrJoin(fields, ","))
-           : absl::StrFormat("its state is not this run's: begin anew, with its weights by --init=%s/%s if they fit",
-                             checkpoint.folder(), engine::FileNameOf(kValue))));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected the run that was saved, found another (saved → current): %s; %s", checkpoint.folder(),
+                      absl::StrJoin(differences, "; "), AdviceOnAnother(checkpoint, fits, fields)));
 }
 
 absl::StatusOr<engine::RunPosition> Checkpointing::ResumeFrom(const engine::VerifiedCheckpoint& checkpoint,
