@@ -308,7 +308,6 @@ absl::Status RunPlan(const PredictionFlags& flags) {
   RETURN_IF_ERROR(CheckOutputs(flags));
   RETURN_IF_ERROR(CheckExplained(flags));
   ASSIGN_OR_RETURN(Prediction p, LowerForPrediction(flags));
-  SayNotes(p.session.plan);
   const absl::Status enough = tools::CheckDevices(p.machine, p.session.plan.mesh.device_count());
   if (!enough.ok() && NeedsNoMachine(flags)) {
     RETURN_IF_ERROR(WritePlanFiles(flags, p));

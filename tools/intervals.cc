@@ -43,6 +43,10 @@ double PartOf(const std::vector<std::vector<double>>& draws, Predicate predicate
 Interval DrawnSteps::Of(size_t program) const {
   std::vector<double> seconds;
   for (const std::vector<double>& draw : seconds_) seconds.push_back(draw[program]);
+  if (draws() < kLeastForAnInterval) {
+    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+    return {*least, *most};
+  }
   return {engine::Quantile(seconds, kLow), engine::Quantile(seconds, kHigh)};
 }
 

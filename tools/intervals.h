@@ -15,7 +15,10 @@
 
 namespace colonnade::tools {
 
-// From the 5th to the 95th percentile.
+// The fewest draws of which an interval holds 90 %.
+inline constexpr int kLeastForAnInterval = 20;
+
+// From the 5th to the 95th percentile; of fewer than kLeastForAnInterval draws from the least to the most.
 struct Interval {
   double low = 0, high = 0;
 };

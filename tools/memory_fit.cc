@@ -12,15 +12,22 @@
 #include "partition/named_plans.h"
 #include "program/memory.h"
 #include "program/representative_program.h"
+#include "tools/planning.h"
 
 namespace colonnade::tools {
 namespace {
 
 constexpr double kMegabyte = 1e6;
 
-// Bytes of the fullest device of a training step, densely packed.
-absl::StatusOr<int64_t> PeakBytesOf(const layers::LayerGraph& graph, const partition::Plan& plan,
-                                    const partition::LowerOptions& lower) {
+// Bytes of the fullest device of a training step: densely packed, or what the CPU backend takes.
+absl::StatusOr<int64_t> PeakBytesOf(const engine::Machine& machine, const layers::LayerGraph& graph,
+                                    const partition::Plan& plan, const partition::LowerOptions& lower,
+                                    std::optional<cpu::CpuOptions::Kernels> kernels) {
+  if (machine.cores.value > 0) {
+    ASSIGN_OR_RETURN(const program::Program program, partition::Lower(graph, plan, lower));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, BytesOnCpu(machine, program, kernels));
+    return *std::max_element(bytes.begin(), bytes.end());
+  }
   ASSIGN_OR_RETURN(const program::RepresentativeProgram lowered, partition::LowerRepresentatives(graph, plan, lower));
   int64_t most = 0;
   for (const MemoryParts& parts : MemoryOf(lowered.program)) most = std::max(most, parts.total);
@@ -84,7 +91,7 @@ std::optional<FittingPlan> NearestPlanThatFits(
 }
 
 absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
-                       const program::Program& program) {
+                       const program::Program& program, std::optional<cpu::CpuOptions::Kernels> kernels) {
   const double memory = machine.memory_bytes.value;
   const std::vector<MemoryParts> parts = MemoryOf(program);
   const auto fullest = std::max_element(parts.begin(), parts.end(),
@@ -98,7 +105,7 @@ absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph&
       static_cast<double>(fullest->optimizer) / kMegabyte, static_cast<double>(fullest->activations) / kMegabyte);
   const std::optional<FittingPlan> found = NearestPlanThatFits(
       graph, lower.global_batch, program.device_count, machine.device_count(), static_cast<int64_t>(memory),
-      [&](const partition::Plan& plan) { return PeakBytesOf(graph, plan, lower); });
+      [&](const partition::Plan& plan) { return PeakBytesOf(machine, graph, plan, lower, kernels); });
   if (!found.has_value()) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("%s\nno named plan fits on this machine, of %s; use a smaller --batch", message,

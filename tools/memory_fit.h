@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cpu/backend.h"
 #include "engine/machine.h"
 #include "layers/graph.h"
 #include "partition/lower.h"
@@ -37,9 +38,9 @@ std::optional<FittingPlan> NearestPlanThatFits(
     const std::function<absl::StatusOr<int64_t>(const partition::Plan&)>& peak_bytes_of);
 
 // Returns ResourceExhausted with a table of the parts and the nearest named plan that fits, if `program` exceeds a device's
-// memory.
+// memory. On CPU devices the plan fits with what the backend takes for it with `kernels` (tools/planning.h, BytesOnCpu).
 absl::Status CheckFits(const engine::Machine& machine, const layers::LayerGraph& graph, const partition::LowerOptions& lower,
-                       const program::Program& program);
+                       const program::Program& program, std::optional<cpu::CpuOptions::Kernels> kernels = std::nullopt);
 
 }  // namespace colonnade::tools
 

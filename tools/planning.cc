@@ -232,6 +232,15 @@ absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engi
   return partition::LowerRepresentatives(graph, plan, lower, simulator.GroupClassifier());
 }
 
+absl::StatusOr<std::vector<int64_t>> BytesOnCpu(const engine::Machine& machine, const program::Program& program,
+                                                std::optional<cpu::CpuOptions::Kernels> kernels) {
+  ASSIGN_OR_RETURN(const std::vector<engine::DeviceMemory> memory,
+                   PredictCpuMemory(program, KernelsHere(kernels.value_or(KernelsOf(machine)))));
+  std::vector<int64_t> bytes;
+  for (const engine::DeviceMemory& device : memory) bytes.push_back(device.total_bytes());
+  return bytes;
+}
+
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower,
                                   std::optional<cpu::CpuOptions::Kernels> kernels) {
@@ -240,9 +249,8 @@ absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::
   ASSIGN_OR_RETURN(engine::Simulation simulation, engine::Simulate(program, machine));
   // For CPU devices the backend itself says what layouts and workspaces add.
   if (machine.cores.value > 0) {
-    ASSIGN_OR_RETURN(std::vector<engine::DeviceMemory> memory,
-                     PredictCpuMemory(program, KernelsHere(kernels.value_or(KernelsOf(machine)))));
-    for (size_t d = 0; d < memory.size(); ++d) simulation.devices[d].peak_memory_bytes = memory[d].total_bytes();
+    ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, BytesOnCpu(machine, program, kernels));
+    for (size_t d = 0; d < bytes.size(); ++d) simulation.devices[d].peak_memory_bytes = bytes[d];
   }
   return Predicted{std::move(program), std::move(simulation)};
 }

@@ -60,13 +60,16 @@ absl::StatusOr<program::RepresentativeProgram> LowerRepresentativesOn(const engi
                                                                       const partition::Plan& plan,
                                                                       const partition::LowerOptions& lower);
 
+// Returns the bytes that each device takes in the CPU backend, layouts and workspaces included, with `kernels`, by default
+// those whose rates the profile states; with oneDNN's where this processor has none of Winograd's.
+absl::StatusOr<std::vector<int64_t>> BytesOnCpu(const engine::Machine& machine, const program::Program& program,
+                                                std::optional<cpu::CpuOptions::Kernels> kernels);
+
 struct Predicted {
   program::Program program;
   engine::Simulation simulation;
 };
-// Simulates a training step. The peak memory of CPU devices is what the CPU backend would take with `kernels`, by default
-// those whose rates the profile states; with oneDNN's where this processor has none of Winograd's. Errors as
-// CheckDevices, of the plan's devices.
+// Simulates a training step. The peak memory of CPU devices is BytesOnCpu. Errors as CheckDevices, of the plan's devices.
 absl::StatusOr<Predicted> Predict(const engine::Machine& machine, const layers::LayerGraph& graph,
                                   const partition::Plan& plan, const partition::LowerOptions& lower,
                                   std::optional<cpu::CpuOptions::Kernels> kernels = std::nullopt);

@@ -109,9 +109,6 @@ absl::Status CheckIsFitted(const engine::Machine& machine, const tools::Refit& r
       "the profile no longer gives that step; table --fit fits it anew, or leave fitted_to out");
 }
 
-// Of fewer draws the interval of 90 % is from the least to the most.
-constexpr int kLeastForAnInterval = 20;
-
 FileKind KindOfDrawing(const std::string& path) {
   return absl::EndsWith(path, ".txt") ? FileKind::kTextDrawing : FileKind::kDrawing;
 }
@@ -144,12 +141,12 @@ std::string ImageRateText(double per_second) {
 }
 
 std::string DrawsText(int draws) {
-  if (draws >= kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
+  if (draws >= tools::kLeastForAnInterval) return absl::StrFormat("90 %% of %d draws", draws);
   return absl::StrCat(base::Counted(draws, "draw"), " (too few for an interval of 90 %)");
 }
 
 std::string DrawsTitle(int draws) {
-  if (draws >= kLeastForAnInterval) return "90 % of draws";
+  if (draws >= tools::kLeastForAnInterval) return "90 % of draws";
   return draws == 0 ? "" : absl::StrCat("of ", base::Counted(draws, "draw"));
 }
 
@@ -164,6 +161,7 @@ absl::StatusOr<Prediction> LowerForPrediction(const PredictionFlags& flags) {
   p.lower = LowerOptionsOf(flags, p.session, program::Mode::kTrain);
   ASSIGN_OR_RETURN(p.lowered, tools::LowerRepresentativesOn(p.machine, p.session.graph, p.session.plan, p.lower));
   p.sent = SentBytesOf(p.lowered, p.session.graph);
+  SayNotes(p.session.plan);
   return p;
 }
 
@@ -192,7 +190,8 @@ absl::Status Predict(const PredictionFlags& flags, Prediction& p) {
     ASSIGN_OR_RETURN(p.least_sec, tools::LeastSecondsOn(p.machine, p.session.graph, p.lower, std::max(flags.plan.devices, 1),
                                                         PlanSettingsOf(flags.plan)));
   }
-  absl::Status fits = tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program);
+  absl::Status fits =
+      tools::CheckFits(p.machine, p.session.graph, p.lower, p.lowered.program, cpu::KernelsFromName(flags.backend.kernels));
   // The plans that are offered have columns of their own.
   if (!fits.ok() && flags.plan.columns > 0)
     fits = absl::Status(fits.code(), absl::StrCat(fits.message(), ", without --columns"));

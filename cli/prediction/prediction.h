@@ -66,7 +66,7 @@ struct Prediction {
   SentBytes sent;
 };
 
-// Returns all but the simulation: what can be said of a plan without a machine that runs it.
+// Returns all but the simulation: what can be said of a plan without a machine that runs it. Says the plan's notes.
 absl::StatusOr<Prediction> LowerForPrediction(const PredictionFlags& flags);
 // Simulates, and checks that the plan fits the devices' memory. With --draws also on draws of the profile.
 absl::Status Predict(const PredictionFlags& flags, Prediction& prediction);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -187,6 +188,21 @@ TEST_F(Command, APlanThatDoesNotFitIsRefusedWithATableAndThePlanThatFits) {
   EXPECT_THAT(cut.err, HasSubstr("shows it, without --columns"));
 }
 
+// A byte less than `data` takes with layouts, without which it would be the nearest.
+TEST_F(Command, ThePlanThatFitsOnCpuDevicesFitsWithItsLayouts) {
+  const std::string line = "simulate --model=lenet --batch=256 --draws=0 --json --machine=";
+  const json data = json::parse(Run(absl::StrCat(line, "cpu-2core --plan=data --devices=2")).out)["predicted"];
+  json profile = json::parse(*engine::ReadFile(absl::StrCat(kSourceDir, "/bench/machines/cpu-2core.json")));
+  profile["memory_bytes"]["value"] = data["per_device"][0]["peak_memory_bytes"].get<int64_t>() - 1;
+  Write("small.json", profile.dump());
+  const Result r = Run(absl::StrCat(line, In("small.json"), " --plan=single"));
+  EXPECT_EQ(r.code, 12);
+  std::smatch offered;
+  ASSERT_TRUE(std::regex_search(r.err, offered, std::regex(" --plan=[a-z]+ --devices=2( --reduction=sharded)?"))) << r.err;
+  const Result again = Run(absl::StrCat(line, In("small.json"), offered.str()));
+  EXPECT_EQ(again.code, 0) << offered.str() << again.err;
+}
+
 // Dense buffers alone would just fit.
 TEST_F(Command, APlanWhoseLayoutsAndWorkspacesDoNotFitIsRefused) {
   ExpectError("simulate --model=alexnet --batch=5282 --machine=cpu-2core --draws=0", 12,
@@ -354,6 +370,16 @@ TEST_F(Command, SimulateWritesATimeline) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_GT(json::parse(r.out)["predicted"]["step_ms"], 0);
   EXPECT_TRUE(json::parse(*engine::ReadFile(In("t.json"))).contains("traceEvents"));
+}
+
+TEST_F(Command, PlanAndSimulateSayWhatANamedPlanReplicates) {
+  for (const char* command : {"plan", "simulate", "simulate --json"}) {
+    const Result r =
+        Run(absl::StrCat(command, " --model=lenet --batch=36 --devices=3 --plan=model --draws=0 --machine=dgx1-v100"));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("note: layer \"conv3\" on axis \"model\"")) << command;
+    EXPECT_THAT(r.err, HasSubstr("note: layer \"fc7\" on axis \"model\"")) << command;
+  }
 }
 
 // A timeline shows all devices, some of which hold less than those that stand for them.

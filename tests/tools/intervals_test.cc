@@ -30,6 +30,18 @@ TEST(DrawSteps, ReachFromTheFifthToTheNinetyFifthPercentile) {
   EXPECT_NEAR(std::log2(interval.high / 0.004), 0.9, 0.03);
 }
 
+TEST(DrawSteps, FewReachFromTheLeastToTheMost) {
+  std::vector<std::vector<double>> seconds;
+  for (int draw = 0; draw < 19; ++draw) seconds.push_back({1.0 + (draw * 7) % 19});
+  const Interval few = DrawnSteps(seconds).Of(0);
+  EXPECT_EQ(few.low, 1);
+  EXPECT_EQ(few.high, 19);
+  seconds.push_back({20});
+  const Interval enough = DrawnSteps(seconds).Of(0);
+  EXPECT_GT(enough.low, 1);
+  EXPECT_LT(enough.high, 20);
+}
+
 TEST(DrawSteps, CountHowOftenAnOrderHolds) {
   const program::RepresentativeProgram computes = MovesBytes(4'000'000), sends = MovesBytes(1'000'000, 5'000'000);
   engine::Machine machine = CertainMachine(2);
