@@ -14,6 +14,8 @@
 //   flows share links by max-min fairness                                          fair_share.h, running_flows.h
 //
 // Results are exact where they can be computed by hand, and equal in every run. A run uses only the thread that calls it.
+// Steps count as steady once the last two took equally long and as many batches and steps are ahead as a step before; lanes
+// that drift against each other may yet bring another time after more such steps.
 #ifndef COLONNADE_ENGINE_SIMULATOR_H_
 #define COLONNADE_ENGINE_SIMULATOR_H_
 
@@ -35,7 +37,9 @@ namespace colonnade::engine {
 struct Jobs;
 
 struct SimulatorOptions {
-  int max_steps = 0;  // 0: 12, or 64 where there is an input; ends earlier once the time from step to step is steady
+  // 0: 12, or 64 where there is an input or more than two steps are in flight; ends earlier once the time from step to step
+  // is steady.
+  int max_steps = 0;
   bool trace = true;
   bool memory = true;  // false: peak_memory_bytes stay 0
 };

@@ -11,13 +11,20 @@ namespace colonnade::engine {
 
 namespace {
 
-// The stock of batches that an input makes ahead may fill or empty by a small part of a batch in each step.
-constexpr int kStepsWithoutInput = 12, kStepsWithInput = 64;
+// The stock of batches that an input makes ahead, or of steps that the host enqueues ahead, may fill or empty by a small
+// part of one in each step.
+constexpr int kStepsWithoutStock = 12, kStepsWithStock = 64, kStepsAheadWithoutStock = 2;
 
-int MostSteps(int asked, bool has_input) {
+int MostSteps(int asked, bool has_input, int steps_in_flight) {
   constexpr int kLeast = 2;  // of which the second is what a step takes
   if (asked > 0) return std::max(asked, kLeast);
-  return has_input ? kStepsWithInput : kStepsWithoutInput;
+  return has_input || steps_in_flight > kStepsAheadWithoutStock ? kStepsWithStock : kStepsWithoutStock;
+}
+
+// Whether a stock was as large at the end of the last step as a step before. `made`: since the start, by step.
+bool IsStockSteady(const std::vector<double>& made) {
+  const size_t n = made.size();
+  return std::abs(made[n - 1] - made[n - 2] - 1) <= 1e-9;
 }
 
 }  // namespace
@@ -31,7 +38,7 @@ EventLoop::EventLoop(const Program& program, const Machine& machine, Jobs jobs, 
       machine_(machine),
       jobs_(std::move(jobs.all)),
       flows_(std::move(jobs.flows)),
-      max_steps_(MostSteps(options.max_steps, jobs.input >= 0)),
+      max_steps_(MostSteps(options.max_steps, jobs.input >= 0, machine.steps_in_flight)),
       slowdown_(1 + machine.overlap_slowdown.value),
       keeps_times_(options.trace),
       clock_(machine.cores.value, jobs_.size()),
@@ -89,8 +96,8 @@ bool EventLoop::IsSteady() const {
   const size_t n = step_ends_.size();
   if (n < 4) return false;
   const double last = step_ends_[n - 1] - step_ends_[n - 2], before = step_ends_[n - 2] - step_ends_[n - 3];
-  const bool input_is = input_job_ < 0 || std::abs(batches_at_end_[n - 1] - batches_at_end_[n - 2] - 1) <= 1e-9;
-  return input_is && std::abs(last - before) <= 1e-9 * last;
+  const bool input_is = input_job_ < 0 || IsStockSteady(batches_at_end_);
+  return input_is && IsStockSteady(enqueued_at_end_) && std::abs(last - before) <= 1e-9 * last;
 }
 
 // The host enqueues the next step as soon as it may. Where devices share cores, its work takes one of them.
@@ -131,11 +138,14 @@ void EventLoop::StartLoad(const WaitingLoad& load) {
   waiting_loads_.push_back(load);
 }
 
-// Returns how many batches the input has made by now; a fraction counts the one in progress.
-double EventLoop::BatchesMade() {
-  if (!input_busy_) return static_cast<double>(batches_made_);
-  const double left = clock_.SecondsLeft(now_, input_job_) / jobs_[input_job_].fixed_sec;
-  return static_cast<double>(batches_made_) + 1 - left;
+double EventLoop::DoneOf(int job) { return 1 - clock_.SecondsLeft(now_, job) / jobs_[job].fixed_sec; }
+
+// Return how many batches the input has made by now, and steps the host enqueued; a fraction counts the one in progress.
+double EventLoop::BatchesMade() { return static_cast<double>(batches_made_) + (input_busy_ ? DoneOf(input_job_) : 0); }
+
+double EventLoop::StepsEnqueued() {
+  const bool takes_time = jobs_[host_job_].fixed_sec > 0;
+  return static_cast<double>(steps_enqueued_) + (host_busy_ && takes_time ? DoneOf(host_job_) : 0);
 }
 
 EventLoop::LaneState& EventLoop::LaneOf(const Task& task) {
@@ -181,6 +191,7 @@ void EventLoop::EndTask(const Task& task) {
   if (--tasks_left_[lane.step] == 0) {
     step_ends_.push_back(now_);
     batches_at_end_.push_back(BatchesMade());
+    enqueued_at_end_.push_back(StepsEnqueued());
     StartHost();
   }
   lane.busy = false;

@@ -60,7 +60,9 @@ class EventLoop {
   void StartInput();
   void EndInput();
   void StartLoad(const WaitingLoad& load);
+  double DoneOf(int job);  // the part of it, 0 to 1
   double BatchesMade();
+  double StepsEnqueued();
 
   // Lanes.
   LaneState& LaneOf(const program::Task& task);
@@ -107,6 +109,7 @@ class EventLoop {
   std::vector<int> tasks_left_;               // by step: tasks to go
   std::vector<double> step_ends_;             // by step
   std::vector<double> batches_at_end_;        // by step: BatchesMade when it finished
+  std::vector<double> enqueued_at_end_;       // by step: StepsEnqueued then
   std::vector<std::vector<TaskTime>> times_;  // by step
   int64_t tasks_run_ = 0;
 };

@@ -1,5 +1,6 @@
 // What a machine may add to the simulator's plain case: inputs and hosts that limit, transfers that slow compute, pieces, a
 // server, slower devices. All times are exact.
+#include <utility>
 #include <vector>
 
 #include "engine/simulator.h"
@@ -118,6 +119,21 @@ TEST(InputRate, HoldsForLoadsInLine) {
     program.inputs.push_back({.name = "images", .host_dtype = program::DType::kF32, .shape = {8, 125}, .pieces = {}});
     program.tasks[1].waits = {program::TaskId{0}};
     EXPECT_NEAR(Ms(Of(program, machine).step), 8, 0.01);
+  }
+}
+
+// While the host enqueues, five threads share four cores: its work takes a quarter of its time from 5 ms of compute. As long
+// as it enqueues steps ahead it always works, and a step takes 6.25 ms; with 4.5 ms that is a tenth of a step in each.
+TEST(Host, WhereCoresAreSharedAStepIsSteadyOnceNoMoreStepsAreAhead) {
+  Case c(1);
+  c.Compute(0, c.Bytes(0, 4'000), 5'000'000);
+  const Program program = c.Build();
+  Machine machine = OnASwitch(1);
+  machine.cores.value = 4;
+  for (const auto& [of_host_ms, steps] : {std::pair(2.0, 2), {2.0, 16}, {4.5, 4}}) {
+    machine.step_sec.value = of_host_ms / 1e3;
+    machine.steps_in_flight = steps;
+    EXPECT_NEAR(Ms(Of(program, machine).step), 5 + of_host_ms / 4, 1e-6) << steps;
   }
 }
 
