@@ -218,6 +218,38 @@ absl::StatusOr<LeftOut> RunPlans(const CalibrateFlags& flags, int devices, absl:
   return left_out;
 }
 
+void SayLeftOut(const LeftOut& left_out) {
+  if (!left_out.for_time.empty()) {
+    Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out.for_time, "; ")));
+  }
+  if (!left_out.illegal.empty()) {
+    Say(absl::StrCat("left out, since the network does not split so: ", absl::StrJoin(left_out.illegal, "; ")));
+  }
+}
+
+// Says that a profile of other networks is replaced.
+void SayWhatIsReplaced(const std::string& path, const engine::Machine& machine) {
+  const absl::StatusOr<engine::Machine> old = tools::OpenMachine(path);
+  if (!old.ok() || old->timed == machine.timed) return;
+  const auto networks = [](const engine::Machine& of) {
+    return of.timed.empty() ? std::string("the networks that are timed by default") : absl::StrJoin(of.timed, ", ");
+  };
+  Say(absl::StrFormat("note: %s had the rates of %s, and has now those of %s; --out=FILE writes a profile of its own", path,
+                      networks(*old), networks(machine)));
+}
+
+// With what was timed: the network `model`, or those that are timed by default where it is empty.
+absl::Status WriteProfile(const std::string& model, const std::string& path, engine::Machine machine) {
+  if (!model.empty()) {
+    ASSIGN_OR_RETURN(const tools::Network network, tools::OpenNetwork(model));
+    machine.timed = {network.graph.name};
+  }
+  const std::string profile = engine::MachineToJson(machine);
+  RETURN_IF_ERROR(base::WithContext(engine::MachineFromJson(profile).status(), "the profile that was measured"));
+  SayWhatIsReplaced(path, machine);
+  return engine::ReplaceFile(path, profile);
+}
+
 absl::Status RunCalibrate(const CalibrateFlags& flags) {
   if (flags.backend.name == "cuda" && flags.out.empty()) {
     return absl::FailedPreconditionError(
@@ -232,12 +264,7 @@ absl::Status RunCalibrate(const CalibrateFlags& flags) {
   const int devices = target.devices;
   tools::Calibration calibration(std::move(target));
   ASSIGN_OR_RETURN(LeftOut left_out, RunPlans(flags, devices, kSweepTime + TimeOfInput(input), calibration));
-  if (!left_out.for_time.empty()) {
-    Say(absl::StrCat("left out for want of time (--long): ", absl::StrJoin(left_out.for_time, "; ")));
-  }
-  if (!left_out.illegal.empty()) {
-    Say(absl::StrCat("left out, since the network does not split so: ", absl::StrJoin(left_out.illegal, "; ")));
-  }
+  SayLeftOut(left_out);
   if (flags.transfers.empty()) {
     const CountProgress progress("timing transfers");
     RETURN_IF_ERROR(calibration.SweepTransfers());
@@ -247,10 +274,7 @@ absl::Status RunCalibrate(const CalibrateFlags& flags) {
     ASSIGN_OR_RETURN(tools::InputSpeed speed, MeasureInput(flags, input));
     calibration.SetInput(std::move(speed));
   }
-  const engine::Machine machine = calibration.Result();
-  const std::string profile = engine::MachineToJson(machine);
-  RETURN_IF_ERROR(base::WithContext(engine::MachineFromJson(profile).status(), "the profile that was measured"));
-  RETURN_IF_ERROR(engine::ReplaceFile(path, profile));
+  RETURN_IF_ERROR(WriteProfile(flags.model, path, calibration.Result()));
   if (flags.json) {
     PrintJson({{"machine", path},
                {"devices", devices},

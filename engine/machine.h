@@ -152,6 +152,7 @@ struct Machine {
   int devices_per_host = 0;           // how many one host drives; 0: all
   Quantity input_images_per_sec;      // rate at which all hosts together read, decode and augment; 0: no limit
   FittedStep fitted_to;               // what step_sec was fitted to; for other networks it is wrong
+  std::vector<std::string> timed;     // networks at whose shapes alone the rates were measured; empty: no matter which
   int steps_in_flight = 2;            // 1: the host's part is not hidden behind the devices'
   std::vector<std::string> warnings;  // made by reading: what is surprising but possible
 

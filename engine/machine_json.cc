@@ -592,6 +592,10 @@ absl::StatusOr<Machine> MachineFromJson(absl::string_view text) {
   fields.Text("server", machine.server);
   fields.Count("devices_per_host", machine.devices_per_host, false, {1, program::kMostDevices});
   ReadFittedTo(fields, machine.fitted_to, status);
+  fields.Each("timed", false, [&](const Read& network, const std::string& path) {
+    if (!network.is_string()) return fields.Fail(path, "the name of a network", network);
+    machine.timed.push_back(network.get<std::string>());
+  });
   fields.Count("steps_in_flight", machine.steps_in_flight, false, {1, kMostSteps});
   fields.Finish();
   if (!status.ok()) return status;
@@ -631,6 +635,7 @@ std::string MachineToJson(const Machine& m) {
   json["transfers"] = Json::array();
   for (const MeasuredTransfer& transfer : m.transfers) json["transfers"].push_back(ToJson(transfer));
   if (!m.fitted_to.model.empty()) json["fitted_to"] = ToJson(m.fitted_to);
+  if (!m.timed.empty()) json["timed"] = m.timed;
   if (m.devices_per_host > 0) json["devices_per_host"] = m.devices_per_host;
   json["steps_in_flight"] = m.steps_in_flight;
   return json.dump(1);

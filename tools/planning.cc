@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -127,6 +128,13 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
 }
 
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
+  if (!machine.timed.empty() && !absl::c_linear_search(machine.timed, graph.name)) {
+    return absl::StrFormat(
+        "machine %s: its rates were measured at the shapes of %s alone; times predicted for %s are as wrong as its rates "
+        "are "
+        "unlike those",
+        machine.Title(), absl::StrJoin(machine.timed, ", "), graph.name);
+  }
   const std::string& model = machine.fitted_to.model;
   if (model.empty() || model == graph.name) return "";
   if (machine.step_sec.value == 0) {

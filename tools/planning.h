@@ -47,7 +47,8 @@ absl::StatusOr<double> LeastSecondsOn(const engine::Machine& machine, const laye
 // Returns FailedPrecondition where `devices` is below 1, or the machine has fewer, naming shipped profiles that have enough.
 absl::Status CheckDevices(const engine::Machine& machine, int devices);
 
-// Returns what is wrong with predictions of `graph` on a profile that was fitted to another network; empty if it was not.
+// Returns what is wrong with predictions of `graph` on a profile that was fitted to another network, or measured
+// at the shapes of others alone; empty if it was not.
 std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph);
 
 // Returns the scaling of bytes to values from 0 to 1, for steps whose data are not there to say their mean and deviation.

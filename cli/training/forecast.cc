@@ -80,6 +80,7 @@ absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& 
                                 base::Counted(machine.device_count(), "device"), session.plan.mesh.device_count(),
                                 session.plan.mesh.device_count()));
   }
+  WarnOfFit(machine, session.graph);
   Forecast forecast{.machine = std::move(machine),
                     .lower = LowerOptionsOf(flags, session, program::Mode::kTrain),
                     .settings = PlanSettingsOf(flags.plan)};

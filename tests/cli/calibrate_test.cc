@@ -85,6 +85,28 @@ TEST_F(Command, CalibrateWritesAProfileThatPlansAndTrains) {
   EXPECT_EQ(Json::parse(train.out)["plan"], "auto");
 }
 
+// The rates of two_column say little of other networks, which predictions for those say, and what takes its place.
+TEST_F(Command, AProfileOfOneNetworkIsSaidToBeOfThatOne) {
+  const std::string calibrate = absl::StrCat("calibrate --model=two_column --batch=16 --devices=1 --out=", In("m.json"));
+  const Result first = Run(calibrate);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, Not(HasSubstr("note: ")));
+  Json profile = Json::parse(*engine::ReadFile(In("m.json")));
+  EXPECT_EQ(profile["timed"], Json({"two_column"}));
+  const std::string warning = "its rates were measured at the shapes of two_column alone; times predicted for lenet are as";
+  const std::string of_lenet = absl::StrCat(" --model=lenet --batch=16 --machine=", In("m.json"));
+  for (const char* command : {"plan --draws=0", "simulate --draws=0", "train --steps=1"}) {
+    EXPECT_THAT(Run(absl::StrCat(command, of_lenet)).err, HasSubstr(warning)) << command;
+  }
+  EXPECT_THAT(Run(absl::StrCat("plan --draws=0 --model=two_column --batch=16 --machine=", In("m.json"))).err,
+              Not(HasSubstr("alone")));
+  EXPECT_THAT(Run(calibrate).err, Not(HasSubstr("note: "))) << "of the same network";
+  profile.erase("timed");
+  Write("m.json", profile.dump());
+  EXPECT_THAT(Run(calibrate).err,
+              HasSubstr("m.json had the rates of the networks that are timed by default, and has now those of two_column"));
+}
+
 // A profile is of one element type: steps in it are predicted by it, and what predicts others says so.
 TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
   const std::string profile = In("colonnade/machine-bf16.json");

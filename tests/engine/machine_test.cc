@@ -38,7 +38,7 @@ constexpr char kTwo[] = R"({
           "points": [{"n": 64, "c": 3, "rate": 5e11}]}],
  "links": [{"a": "d0", "b": "bus", "bytes_per_sec": {"value": 6e9, "from": "published"}, "latency_sec": {"value": 1e-6, "from": "guess"}},
            {"a": "bus", "b": "d1", "bytes_per_sec": {"value": 6e9, "from": "published"}, "duplex": "half"}],
- "staged": [["d0", "d1"]], "fitted_to": "lenet", "peer_access": true, "copy_engines": 2, "collectives": "master", "steps_in_flight": 1,
+ "staged": [["d0", "d1"]], "fitted_to": "lenet", "timed": ["lenet", "vgg11"], "peer_access": true, "copy_engines": 2, "collectives": "master", "steps_in_flight": 1,
  "transfers": [{"what": "all_reduce", "members": 2, "from": "measured", "points": [[1000, 1e-4]]}]
 })";
 
@@ -82,6 +82,7 @@ TEST(MachineFromJson, ReadsWhatMachineToJsonWrites) {
   EXPECT_THAT(machine->warnings, IsEmpty());
   EXPECT_EQ(machine->ops[0].points[0].shape.c, 3);
   EXPECT_EQ(machine->fitted_to.model, "lenet");
+  EXPECT_THAT(machine->timed, ::testing::ElementsAre("lenet", "vgg11"));
   EXPECT_EQ(machine->precision, "tf32");
   EXPECT_EQ(machine->kernels, "winograd");
   EXPECT_EQ(machine->links[1].duplex, Link::Duplex::kHalf);
