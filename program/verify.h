@@ -13,7 +13,7 @@ namespace colonnade::program {
 //   argmax       a buffer that holds the argmax of a max pooling is of the step, and used by max poolings alone, all of one
 //                window, images and box of it
 //   slots        buffers of two slots are filled by loads on lane load, which has no other tasks, and read by computations
-//   initialised  every element that is read was written before, in this step (step buffers) or is persistent
+//   initialised  every element that is read was written before in this step, or lies in a piece of a parameter's state
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
 //                members see the instances of a group in the same order; a device's collectives are on one lane
@@ -23,7 +23,8 @@ namespace colonnade::program {
 //   order        tasks with conflicting uses are ordered by lane order and waits, within a step and from step to step
 //   waits        a wait names a task of another lane of the same device: an earlier one in the sequence (waits), or any one
 //                (waits_previous)
-//   outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they state
+//   outputs      inputs, outputs and parameters name buffers that fit their regions; pieces cover what they state; a buffer
+//                holds one piece of the state of one parameter
 //
 // Verify looks at one Program alone. Steps of several Programs on the same devices are kept apart by the backend's fence
 // (engine/backend.h): on each device all of one step has ended before any of the next begins. So their uses need no waits

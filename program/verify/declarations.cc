@@ -49,7 +49,20 @@ absl::Status CheckPiecesCover(const Declared& declared) {
                     ToString(left.front()));
 }
 
-absl::Status CheckStateOf(const Program& program, const Declared& declared) {
+using Claims = std::map<BufferId, std::string>;  // whose state lies in a buffer
+
+// What is kept in one buffer for two would change under the one as the other is written.
+absl::Status CheckClaims(const Program& program, const Declared& declared, Claims& claims) {
+  for (const Piece& piece : declared.pieces) {
+    const auto [claim, is_first] = claims.emplace(piece.buffer, declared.owner);
+    if (is_first) continue;
+    return RuleBroken(kOutputsRule, declared.owner, " has a piece in ", Describe(program.buffer(piece.buffer)),
+                      ", which holds a piece of ", claim->second, "; expected a buffer for each piece");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStateOf(const Program& program, const Declared& declared, Claims& claims) {
   RETURN_IF_ERROR(CheckPiecesFit(program, declared));
   for (const Piece& piece : declared.pieces) {
     const Buffer& buffer = program.buffer(piece.buffer);
@@ -58,16 +71,18 @@ absl::Status CheckStateOf(const Program& program, const Declared& declared) {
                         "; expected a persistent buffer of f32 or f64");
     }
   }
-  return CheckPiecesCover(declared);
+  RETURN_IF_ERROR(CheckPiecesCover(declared));
+  return CheckClaims(program, declared, claims);
 }
 
 absl::Status CheckParameters(const Program& program) {
   std::set<std::string> names;
+  Claims claims;
   bool all_trained = true;  // before this one
   for (const Parameter& p : program.parameters) {
     const std::string owner = absl::StrCat("parameter \"", p.name, "\"");
     if (!names.insert(p.name).second) return RuleBroken(kOutputsRule, owner, " is declared twice");
-    RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value()}));
+    RETURN_IF_ERROR(CheckStateOf(program, {owner, p.shape, p.value()}, claims));
     if (p.role == StateRole::kTrained && !all_trained) {
       return RuleBroken(kOutputsRule, owner, " is trained and stands behind what is not; expected trained parameters first");
     }
@@ -75,7 +90,8 @@ absl::Status CheckParameters(const Program& program) {
     for (StateKind kind : kStateKinds) {
       if (kind == StateKind::kValue || p.pieces(kind).empty()) continue;
       if (p.role != StateRole::kTrained) return RuleBroken(kOutputsRule, owner, " is not trained and has a ", Name(kind));
-      RETURN_IF_ERROR(CheckStateOf(program, {absl::StrCat("the ", Name(kind), " of ", owner), p.shape, p.pieces(kind)}));
+      RETURN_IF_ERROR(
+          CheckStateOf(program, {absl::StrCat("the ", Name(kind), " of ", owner), p.shape, p.pieces(kind)}, claims));
     }
   }
   return absl::OkStatus();

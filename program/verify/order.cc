@@ -13,14 +13,17 @@
 namespace colonnade::program {
 namespace {
 
-// Tracks which boxes of the step buffers have been written, as the tasks run one after the other.
+// Tracks which boxes hold what the step may read, as the tasks run one after the other: state, and what tasks have written.
 class Written {
  public:
-  explicit Written(const Program& program) : program_(program), roots_(program.buffers.size()) {}
+  Written(const Program& program, const std::vector<bool>& holds_state) : program_(program), roots_(program.buffers.size()) {
+    for (const Buffer& buffer : program.buffers) {
+      if (holds_state[buffer.id.value]) Add(Locate(program, buffer.id, Region::Whole(buffer.shape)));
+    }
+  }
 
   // An element or part of `location` that nothing has written; empty if all is there.
   std::vector<Region> Missing(const Location& location) const {
-    if (program_.buffer(location.root).lifetime == Lifetime::kPersistent) return {};
     const State& state = roots_[location.root.value];
     if (location.member != Location::kParts) {
       if (HoldsAllParts(location.root)) return {};
@@ -37,7 +40,6 @@ class Written {
   }
 
   void Add(const Location& location) {
-    if (program_.buffer(location.root).lifetime == Lifetime::kPersistent) return;
     std::vector<Region>& boxes = roots_[location.root.value][location.member];
     // What is covered already adds nothing; what the new box covers is not needed any more.
     for (const Region& box : boxes) {
@@ -67,23 +69,51 @@ class Written {
   const std::vector<Region> none_;
 };
 
+// By buffer: whether the state of a parameter lies in it.
+std::vector<bool> HoldsState(const Program& program) {
+  std::vector<bool> holds(program.buffers.size());
+  for (const Parameter& parameter : program.parameters) {
+    for (const std::vector<Piece>& pieces : parameter.state) {
+      for (const Piece& piece : pieces) holds[piece.buffer.value] = true;
+    }
+  }
+  return holds;
+}
+
+// Classes of devices that also keep their state in buffers that pair up.
+DeviceClasses ClassesByState(const Program& program, const std::vector<bool>& holds_state) {
+  DeviceClasses classes(program);
+  for (const Buffer& buffer : program.buffers) {
+    if (classes.IsRepresentative(buffer.device)) continue;
+    const BufferId pair = classes.PairOf(buffer.id, classes.RepresentativeOf(buffer.device));
+    if (holds_state[buffer.id.value] != holds_state[pair.value]) classes.SetApart(buffer.device);
+  }
+  return classes;
+}
+
+absl::Status NotInitialised(const Program& program, const Task& task, const BufferUse& use, const Region& missing) {
+  const Buffer& root = program.buffer(RootOf(program, use.buffer));
+  const std::string whose = root.id == use.buffer ? std::string() : absl::StrCat(" of ", Describe(root));
+  const char* expected =
+      root.lifetime == Lifetime::kPersistent ? "; it persists, so expected a parameter whose state lies there" : "";
+  return RuleBroken("initialised", Describe(task), " reads ", ToString(use.region), " of ",
+                    Describe(program.buffer(use.buffer)), ", but no task before it writes ", ToString(missing), whose,
+                    expected);
+}
+
 }  // namespace
 
 absl::Status CheckInitialised(const Program& program) {
-  Written written(program);
-  const DeviceClasses classes(program);
+  const std::vector<bool> holds_state = HoldsState(program);
+  Written written(program, holds_state);
+  const DeviceClasses classes = ClassesByState(program, holds_state);
   for (const Task& task : program.tasks) {
     if (!classes.IsRepresentative(task.device)) continue;
     for (const BufferUse& use : task.uses) {
       if (!Reads(use.access)) continue;
       const Location location = Locate(program, use);
       const std::vector<Region> missing = written.Missing(location);
-      if (!missing.empty()) {
-        const Buffer& root = program.buffer(location.root);
-        return RuleBroken("initialised", Describe(task), " reads ", ToString(use.region), " of ",
-                          Describe(program.buffer(use.buffer)), ", but no task before it writes ", ToString(missing.front()),
-                          root.id == use.buffer ? std::string() : absl::StrCat(" of ", Describe(root)));
-      }
+      if (!missing.empty()) return NotInitialised(program, task, use, missing.front());
       written.Add(location);  // one box for the many that made it up
     }
     for (const BufferUse& use : task.uses) {

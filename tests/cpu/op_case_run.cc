@@ -137,13 +137,18 @@ program::OperandTraits TraitsOf(const Step& step) {
   return traits.value_or(program::OperandTraits());
 }
 
+// Who gives an operand that the ops only read: the test, behind the Program's back and in any type, or a Load, as Verify
+// expects of what is no parameter's state.
+enum class Giver { kTest, kLoad };
+
 // Makes the Program of a case: its buffers, the copies from and to what the host sees, and its ops.
 class ProgramOfCase {
  public:
-  ProgramOfCase(const OpCase& op_case, DType dtype, Home home)
+  ProgramOfCase(const OpCase& op_case, DType dtype, Home home, Giver giver)
       : case_(op_case),
         dtype_(dtype),
         home_(home),
+        giver_(giver),
         builder_("conformance", program::Mode::kTrain, 1, dtype, {{"data", 1}}),
         host_(op_case.operands.size()),
         uses_(op_case.operands.size()),
@@ -186,6 +191,16 @@ class ProgramOfCase {
     const Lifetime lifetime = operand.role == Role::kSaved ? Lifetime::kStep : Lifetime::kPersistent;
     host_[i] = builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape, lifetime);
     uses_[i] = builder_.Read(host_[i]);
+    Give(i);
+  }
+
+  void Give(size_t i) {
+    const Operand& operand = case_.operands[i];
+    if (giver_ == Giver::kTest || operand.role == Role::kSaved) return;
+    const std::string name = absl::StrCat(operand.name, " ", i);
+    const int input =
+        builder_.AddInput({name, TypeOf(i), operand.shape, {{host_[i], program::Region::Whole(operand.shape)}}});
+    builder_.AddCompute(0, Lane::kCompute, program::Load{input}, {builder_.Write(host_[i])}, {}, {name});
   }
 
   // One bucket of parameters, one of their momenta, one of their gradients.
@@ -207,6 +222,7 @@ class ProgramOfCase {
       for (size_t m = 0; m < members.size(); ++m) {
         host_[members[m]] = bucket.members[m];
         uses_[members[m]] = builder_.Read(bucket.members[m]);
+        Give(members[m]);
       }
     };
     add("parameters", [](const Operand& o) { return o.role == Role::kParameter && o.layout_as < 0; });
@@ -220,6 +236,7 @@ class ProgramOfCase {
     if (host_[i].valid()) return;
     if (operand.role == Role::kSaved) return AddPersistent(i);
     host_[i] = builder_.AddBuffer(0, absl::StrCat(operand.name, ".host"), TypeOf(i), operand.shape, Lifetime::kPersistent);
+    Give(i);
     uses_[i] = home_ == Home::kBox && operand.shape.size() > 1
                    ? BoxFor(i)
                    : builder_.Read(builder_.AddBuffer(0, operand.name, TypeOf(i), operand.shape));
@@ -264,6 +281,7 @@ class ProgramOfCase {
   const OpCase& case_;
   const DType dtype_;
   const Home home_;
+  const Giver giver_;
   program::Builder builder_;
   std::vector<BufferId> host_;
   std::vector<BufferUse> uses_;  // by operand: what the ops see
@@ -340,7 +358,7 @@ const char* Name(Home home) {
 }
 
 LoadedCase::LoadedCase(const OpCase& op_case, DType dtype, Home home) : case_(op_case) {
-  ProgramOfCase made(case_, dtype, home);
+  ProgramOfCase made(case_, dtype, home, Giver::kTest);
   program_ = std::move(made).Build();
   host_ = made.host();
 }
@@ -348,7 +366,8 @@ LoadedCase::LoadedCase(const OpCase& op_case, DType dtype, Home home) : case_(op
 absl::StatusOr<std::unique_ptr<LoadedCase>> LoadedCase::Load(engine::Backend& backend, const OpCase& op_case, DType dtype,
                                                              Home home) {
   std::unique_ptr<LoadedCase> result(new LoadedCase(op_case, dtype, home));
-  if (absl::Status status = program::Verify(result->program_); !status.ok()) return status;
+  const program::Program verified = ProgramOfCase(op_case, dtype, home, Giver::kLoad).Build();
+  if (absl::Status status = program::Verify(verified); !status.ok()) return status;
   auto loaded = backend.Load(result->program_, result->slots_);
   if (!loaded.ok()) return loaded.status();
   result->loaded_ = *std::move(loaded);

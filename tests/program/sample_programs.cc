@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -346,6 +347,7 @@ Program EveryOp() {
   const int shown = d.b.AddOutput({Output::Kind::kActivation, "fc", "fc", {2, 10}, {{logits, Region::Whole({2, 10})}}});
   d.b.AddCompute(0, kCompute, Store{shown}, {d.b.Read(logits)}, {}, {"fc", Pass::kOutput});
   Program program = std::move(d.b).Build();
+  DeclareState(program);
   for (Task& task : program.tasks) {
     if (UsesSlots(program, task) && task.lane == kCompute) task.waits.push_back(TaskId{0});
   }
@@ -375,7 +377,9 @@ Program EveryCollective() {
   add({.kind = CollectiveKind::kAllToAll, .dim_from = 0, .dim_to = 1}, {2, 3}, {1, 6}, kR, kR);
   add({.kind = CollectiveKind::kReduce, .root = 0}, {5}, {}, kA, kR);
   add({.kind = CollectiveKind::kBroadcast, .root = 0}, {5}, {}, kR, kW);
-  return std::move(b).Build();
+  Program program = std::move(b).Build();
+  DeclareState(program);
+  return program;
 }
 
 Program RandomLifetimes(uint32_t seed, int buffers) {
@@ -417,6 +421,23 @@ void AddAllWaits(Program& program) {
   }
 }
 
+void DeclareState(Program& program) {
+  std::set<BufferId> declared;
+  for (const Parameter& parameter : program.parameters) {
+    for (const std::vector<Piece>& pieces : parameter.state) {
+      for (const Piece& piece : pieces) declared.insert(piece.buffer);
+    }
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.lifetime != Lifetime::kPersistent || std::holds_alternative<Bucket>(buffer.storage)) continue;
+    if (declared.contains(buffer.id)) continue;
+    program.parameters.push_back({.name = absl::StrCat(buffer.name, " ", buffer.id.value),
+                                  .role = StateRole::kFrozen,
+                                  .shape = buffer.shape,
+                                  .state = {{{{buffer.id, Region::Whole(buffer.shape)}}}}});
+  }
+}
+
 Task& Find(Program& program, absl::string_view word, int device) {
   for (Task& task : program.tasks) {
     if (Name(task) == word && task.device == device) return task;
@@ -450,7 +471,9 @@ Program PartsOfBuckets() {
     b.AddCompute(0, Lane::kCompute, Sum{},
                  {part(0, i, Access::kRead), part(1, i, Access::kRead), part(3, i, Access::kWrite)}, {}, {"sum"});
   }
-  return std::move(b).Build();
+  Program program = std::move(b).Build();
+  DeclareState(program);
+  return program;
 }
 
 }  // namespace colonnade::program

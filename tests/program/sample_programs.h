@@ -32,6 +32,10 @@ Program RandomLifetimes(uint32_t seed, int buffers);
 // Writes a wait for each dependency between lanes, also those that others imply.
 void AddAllWaits(Program& program);
 
+// Declares each persistent tensor that no parameter has a piece in as a frozen parameter of its own. REQUIRES: all are of
+// f32 or f64.
+void DeclareState(Program& program);
+
 // Returns the first task that does `word` (as Name(task) says), on `device`.
 Task& Find(Program& program, absl::string_view word, int device = 0);
 // Returns the first buffer of that name on `device`.

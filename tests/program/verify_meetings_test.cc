@@ -91,6 +91,8 @@ const Breakage kData[] = {
        OpOf<ConvBackwardWeights>(weights).bias = false;
        weights.uses.pop_back();
      }},
+    {"state_not_declared", "initialised", "\"bucket0.momentum\", but no task before it writes [0:2]; it persists",
+     [](Program& p) { p.parameters[1].pieces(StateKind::kMomentum).clear(); }},
     {"waits_same_lane", "waits", "another lane",
      [](Program& p) { Find(p, "relu_backward").waits.push_back(Find(p, "conv_forward").id); }},
     {"waits_other_device", "waits", "another lane",

@@ -19,7 +19,9 @@ Program NormsOfAPart() {
                                        .member_shapes = {{1, 2}}});
   const BufferId norms = b.AddBuffer(0, "norms", DType::kF64, {1, 2});
   b.AddCompute(0, Lane::kCompute, SquaredNorms{{1}}, {{bucket, {{1}, {1}}, Access::kRead}, b.Write(norms)}, {}, {"norms"});
-  return std::move(b).Build();
+  Program program = std::move(b).Build();
+  DeclareState(program);
+  return program;
 }
 
 const Breakage kOverlap[] = {
@@ -131,6 +133,7 @@ TEST(Verify, AcceptsAnAllGatherAndAReduceScatterInPlace) {
       [](int m) {
         return Region{{0, 0, 2 * m}, {2, 3, 2}};
       });
+  DeclareState(program);
   ExpectVerified(program);
 }
 

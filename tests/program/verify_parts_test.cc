@@ -40,6 +40,7 @@ TEST(Verify, PartsInitialiseMembers) {
   }
   b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(member), b.Write(y)}, {}, {"read"});
   Program program = std::move(b).Build();
+  DeclareState(program);
   EXPECT_TRUE(Verify(program).ok()) << Verify(program);
   program.tasks[1].uses[1].region.offset[0] = 0;  // part 1 of `to` stays unwritten
   EXPECT_THAT(std::string(Verify(program).message()), StartsWith("initialised: task 2"));
@@ -67,7 +68,9 @@ class TwoBuckets {
     std::vector<Member> members;
     for (int d : {0, 1}) members.push_back({.uses = uses(d)});
     builder.AddCollective(builder.AddGroup({0, 1}), what, std::move(members), Lane::kComm, {"b"});
-    return std::string(Verify(std::move(builder).Build()).message());
+    Program program = std::move(builder).Build();
+    DeclareState(program);
+    return std::string(Verify(program).message());
   }
 
   Builder builder{"parts", Mode::kTrain, 1, DType::kF32, {{"data", 2}}};

@@ -66,7 +66,7 @@ const Breakage kStructure[] = {
 };
 
 // "mean", which nobody writes.
-void AddStatistic(Program& p) {
+void AddStatistic(Program& p, StateRole role = StateRole::kStatistic) {
   Buffer mean{.id = {static_cast<int32_t>(p.buffers.size())},
               .name = "mean",
               .dtype = DType::kF32,
@@ -74,19 +74,21 @@ void AddStatistic(Program& p) {
               .lifetime = Lifetime::kPersistent};
   mean.layout_as = mean.id;
   p.buffers.push_back(mean);
-  p.parameters.push_back({.name = "mean",
-                          .layer = "norm",
-                          .role = StateRole::kStatistic,
-                          .shape = {3},
-                          .state = {{{{mean.id, Region::Whole({3})}}}}});
+  p.parameters.push_back(
+      {.name = "mean", .layer = "norm", .role = role, .shape = {3}, .state = {{{{mean.id, Region::Whole({3})}}}}});
 }
 
 const Breakage kDeclarations[] = {
     {"fewer_flags_than_parameters", "outputs", "one flag for each trained parameter",
+     [](Program& p) { AddStatistic(p, StateRole::kTrained); }},
+    {"two_parameters_in_one_buffer", "outputs",
+     "parameter \"more\" has a piece in buffer 15 \"bucket0.conv.b\", which holds a piece of parameter \"conv.b\"",
      [](Program& p) {
        p.parameters.push_back(p.parameters[1]);
        p.parameters.back().name = "more";
      }},
+    {"value_and_momentum_in_one_buffer", "outputs", "the momentum of parameter \"conv.b\" has a piece in buffer",
+     [](Program& p) { p.parameters[1].pieces(StateKind::kMomentum) = p.parameters[1].value(); }},
     {"flag_of_a_statistic", "outputs", "has shape [3]; expected [2], one flag for each trained parameter",
      [](Program& p) {
        p.parameters.back().role = StateRole::kStatistic;

@@ -3,6 +3,7 @@
 #include "program/verify.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -22,6 +23,25 @@ TEST(Verify, AcceptsAnUnscheduledProgramOnOneLane) {
   Program program = TwoColumnsUnscheduled();
   for (Task& task : program.tasks) task.lane = Lane::kCompute;
   ExpectVerified(program);
+}
+
+// Devices whose tasks and buffers are alike may still differ in what is declared of them.
+TEST(Verify, AsksForTheStateOfEachDevice) {
+  Builder b("replicas", Mode::kEval, 1, DType::kF32, {{"data", 2}});
+  Parameter w{.name = "w", .shape = {8}};
+  for (int d : {0, 1}) {
+    const BufferId buffer = b.AddBuffer(d, "w", DType::kF32, w.shape, Lifetime::kPersistent);
+    w.value().push_back({buffer, Region::Whole(w.shape)});
+    b.AddCompute(d, Lane::kCompute, Copy{}, {b.Read(buffer), b.Write(b.AddBuffer(d, "y", DType::kF32, w.shape))}, {}, {"w"});
+  }
+  b.AddParameter(std::move(w));
+  Program program = std::move(b).Build();
+  ExpectVerified(program);
+  program.parameters[0].value().pop_back();
+  EXPECT_EQ(
+      std::string(Verify(program).message()),
+      "initialised: task 1 (copy of w, device 1) reads [0:8] of buffer 2 \"w\", but no task before it writes [0:8]; it "
+      "persists, so expected a parameter whose state lies there");
 }
 
 TEST(Verify, NamesTasksAndBufferOfAMissingWait) {

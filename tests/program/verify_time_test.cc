@@ -13,6 +13,7 @@
 #include "program/text.h"
 #include "program/verify.h"
 #include "tests/processor_seconds.h"
+#include "tests/program/sample_programs.h"
 
 namespace colonnade::program {
 namespace {
@@ -30,7 +31,9 @@ Program InBoxes(const Shape& shape, const std::vector<Region>& boxes) {
     b.AddCompute(0, Lane::kCompute, Copy{}, {{from, box, Access::kRead}, {whole, box, Access::kWrite}}, {}, {"copy"});
   }
   b.AddCompute(0, Lane::kCompute, Copy{}, {b.Read(whole), b.Write(to)}, {}, {"read"});
-  return std::move(b).Build();
+  Program program = std::move(b).Build();
+  DeclareState(program);
+  return program;
 }
 
 // Overlapping boxes of many dimensions can cut what is left of a tensor into exponentially many.
@@ -87,7 +90,9 @@ TEST(VerifyTime, GrowsWithTheNumberOfReadsOfOneBuffer) {
     Uses uses(count, b.Read(x));
     uses.push_back(b.Write(y));
     b.AddCompute(0, Lane::kCompute, Sum{}, std::move(uses), {}, {"sum"});
-    return std::move(b).Build();
+    Program program = std::move(b).Build();
+    DeclareState(program);
+    return program;
   };
   const Program few = program_of(2000), many = program_of(16'000);
   EXPECT_TRUE(Verify(many).ok()) << Verify(many);
