@@ -63,9 +63,15 @@ absl::Status CheckParameters(const Layer& layer, const program::Shape& output,
   for (const ParameterSpec& parameter : parameters) {
     RETURN_IF_ERROR(CheckSize(parameter.name, parameter.shape));
     const double initial = parameter.initializer.value;
-    if (program::FitsF32(initial)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("expected an initial value of %s that f32 holds, found %g", parameter.name, initial));
+    const bool is_drawn = parameter.initializer.kind != program::Initializer::Kind::kConstant;
+    if (!program::FitsF32(initial)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("expected an initial value of %s that f32 holds, found %g", parameter.name, initial));
+    }
+    if (is_drawn && initial < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("expected a deviation or a bound of %s from 0, found %g", parameter.name, initial));
+    }
   }
   if (!MultipliesWeights(layer)) return absl::OkStatus();
   const program::Shape& weight = parameters[0].shape;

@@ -103,6 +103,8 @@ TEST(GraphBuilder, InitialValuesAreNumbersThatF32Holds) {
   EXPECT_THAT(with(double{NAN}, gaussian(1)), HasSubstr("\"norm\": expected an initial value of weight that f32 holds"));
   EXPECT_THAT(with(1, gaussian(1e300)),
               HasSubstr("\"fc\": expected an initial value of weight that f32 holds, found 1e+300"));
+  EXPECT_EQ(with(-1, gaussian(0)), "") << "a constant may be below 0, and all may be 0";
+  EXPECT_THAT(with(1, gaussian(-1)), HasSubstr("\"fc\": expected a deviation or a bound of weight from 0, found -1"));
 }
 
 TEST(GraphBuilder, ALayerReadsAtMostAThousandInputs) {
