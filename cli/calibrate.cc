@@ -50,7 +50,7 @@ struct CalibrateFlags {
 
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
-constexpr int64_t kManyEpochs = 1 << 20, kLargestTransfersFile = int64_t{1} << 28;
+constexpr int64_t kManyEpochs = 1 << 20, kLargestTransfersFile = int64_t{1} << 28, kLargestProfile = int64_t{1} << 28;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -227,15 +227,12 @@ void SayLeftOut(const LeftOut& left_out) {
   }
 }
 
-// Says that a profile of other networks is replaced.
-void SayWhatIsReplaced(const std::string& path, const engine::Machine& machine) {
-  const absl::StatusOr<engine::Machine> old = tools::OpenMachine(path);
-  if (!old.ok() || old->timed == machine.timed) return;
-  const auto networks = [](const engine::Machine& of) {
-    return of.timed.empty() ? std::string("the networks that are timed by default") : absl::StrJoin(of.timed, ", ");
-  };
-  Say(absl::StrFormat("note: %s had the rates of %s, and has now those of %s; --out=FILE writes a profile of its own", path,
-                      networks(*old), networks(machine)));
+// The networks at whose shapes the profile in a file was measured; none where it names none, or is no profile.
+std::vector<std::string> TimedIn(const std::string& path) {
+  const absl::StatusOr<std::string> text = engine::ReadFile(path, kLargestProfile);
+  if (!text.ok()) return {};
+  const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(*text);
+  return machine.ok() ? machine->timed : std::vector<std::string>();
 }
 
 // With what was timed: the network `model`, or those that are timed by default where it is empty.
@@ -246,8 +243,11 @@ absl::Status WriteProfile(const std::string& model, const std::string& path, eng
   }
   const std::string profile = engine::MachineToJson(machine);
   RETURN_IF_ERROR(base::WithContext(engine::MachineFromJson(profile).status(), "the profile that was measured"));
-  SayWhatIsReplaced(path, machine);
-  return engine::ReplaceFile(path, profile);
+  const std::vector<std::string> before = TimedIn(path);
+  RETURN_IF_ERROR(engine::ReplaceFile(path, profile));
+  if (before.empty() || before == machine.timed) return absl::OkStatus();
+  Say(absl::StrFormat("note: this replaced the profile of %s in %s", absl::StrJoin(before, ", "), path));
+  return absl::OkStatus();
 }
 
 absl::Status RunCalibrate(const CalibrateFlags& flags) {

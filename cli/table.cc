@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,16 @@ absl::Status PlanOnFitted(Networks& networks, Table& table) {
   return absl::OkStatus();
 }
 
+// Warns of each network of the rows once.
+absl::Status WarnOfFitOfRows(const engine::Machine& machine, Networks& networks, const Table& table) {
+  std::set<std::string> said;
+  for (const TableRow& row : table.rows) {
+    ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
+    if (said.insert(graph->name).second) WarnOfFit(machine, *graph);
+  }
+  return absl::OkStatus();
+}
+
 // Simulates all rows on the profile, and on draws of it, each fitted anew.
 absl::Status SimulateRows(const TableFlags& flags, const engine::Machine& profile,
                           const std::vector<tools::MeasuredStep>& steps, Table& table) {
@@ -218,6 +229,29 @@ void NoteWhatDoesNotFit(Table& table) {
   }
 }
 
+// One that this machine has the devices for.
+absl::Status MeasureRow(const TableFlags& flags, Networks& networks, TableRow& row) {
+  const bool on_gpus = flags.backend.name == "cuda";
+  const std::string where = on_gpus ? "" : absl::StrCat(" on ", base::Counted(row.row.devices, "core"));
+  Say(absl::StrCat("measuring row \"", row.row.label, "\"", where));
+  CountProgress progress(absl::StrCat("measuring row \"", row.row.label, "\"", where, ":"));
+  ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
+                   OpenBackend(flags.backend, row.row.devices, /*threads_per_device=*/0));
+  partition::LowerOptions lower = tools::LowerOptionsOf(row.row, *graph);
+  lower.dtype = DTypeOf(flags.backend);
+  if (const absl::Status fits = on_gpus ? absl::OkStatus() : tools::CheckHostMemory(*graph, row.plan, lower); !fits.ok()) {
+    AddNote(absl::StrCat("not measured: ", fits.message()), row);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
+                   tools::StepMeter::Create(*graph, row.plan, lower, std::move(backend)));
+  RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),
+                             [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); }));
+  row.measured_sec = engine::TrimmedMean(meter->step_seconds());
+  return absl::OkStatus();
+}
+
 // Rows that this machine has cores for, when the profile is of this machine; on GPUs those that there are GPUs for.
 absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& table) {
   const bool on_gpus = flags.backend.name == "cuda";
@@ -240,23 +274,7 @@ absl::Status MeasureRows(const TableFlags& flags, Networks& networks, Table& tab
               row);
       continue;
     }
-    const std::string where = on_gpus ? "" : absl::StrCat(" on ", base::Counted(row.row.devices, "core"));
-    Say(absl::StrCat("measuring row \"", row.row.label, "\"", where));
-    CountProgress progress(absl::StrCat("measuring row \"", row.row.label, "\"", where, ":"));
-    ASSIGN_OR_RETURN(const layers::LayerGraph* graph, networks.Of(row.row));
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::Backend> backend,
-                     OpenBackend(flags.backend, row.row.devices, /*threads_per_device=*/0));
-    partition::LowerOptions lower = tools::LowerOptionsOf(row.row, *graph);
-    lower.dtype = DTypeOf(flags.backend);
-    if (const absl::Status fits = on_gpus ? absl::OkStatus() : tools::CheckHostMemory(*graph, row.plan, lower); !fits.ok()) {
-      AddNote(absl::StrCat("not measured: ", fits.message()), row);
-      continue;
-    }
-    ASSIGN_OR_RETURN(std::unique_ptr<tools::StepMeter> meter,
-                     tools::StepMeter::Create(*graph, row.plan, lower, std::move(backend)));
-    RETURN_IF_ERROR(meter->Run(kMeasuredSteps, absl::ZeroDuration(),
-                               [&](int64_t done, int64_t all) { progress.Show(done, all, " steps"); }));
-    row.measured_sec = engine::TrimmedMean(meter->step_seconds());
+    RETURN_IF_ERROR(MeasureRow(flags, networks, row));
   }
   return absl::OkStatus();
 }
@@ -310,10 +328,7 @@ absl::StatusOr<Table> MakeTable(TableFlags flags) {
   }
   if (table.rows.empty()) return Lowered(table.about.rows[0], machine, networks).status();  // why not
   for (const std::string& row : left_out) Say(row);
-  if (names.empty()) {
-    ASSIGN_OR_RETURN(const layers::LayerGraph* first, networks.Of(table.rows[0].row));
-    WarnOfFit(machine, *first);
-  }
+  if (names.empty()) RETURN_IF_ERROR(WarnOfFitOfRows(machine, networks, table));
   const std::vector<tools::MeasuredStep> steps = StepsOf(names, table);
   RETURN_IF_ERROR(FieldAsFlag(FitToRows(names, steps, table), "fit"));
   if (table.fit.has_value()) RETURN_IF_ERROR(PlanOnFitted(networks, table));

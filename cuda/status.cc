@@ -1,6 +1,7 @@
 #include "cuda/status.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace colonnade::cuda {
 
@@ -40,6 +41,10 @@ Failure FailureOfCuda(int error) {
     default:
       return Failure::kBroken;
   }
+}
+
+std::string VersionOfLibrary(int number) {
+  return absl::StrFormat("%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
 }
 
 absl::string_view HintOfCuda(int cuda_error) {

@@ -26,6 +26,9 @@ Failure FailureOfCudnn(int cudnn_status);    // cudnnStatus_t
 Failure FailureOfCublas(int cublas_status);  // cublasStatus_t
 Failure FailureOfNccl(int nccl_result);      // ncclResult_t; none while it is in progress
 
+// Returns "9.19.0" of 91900: versions of cuDNN, cuBLAS and NCCL.
+std::string VersionOfLibrary(int number);
+
 // Returns "cudaMalloc: out of memory" with the code that fits `failure`; OK for kNone.
 absl::Status StatusOf(Failure failure, absl::string_view call, absl::string_view words);
 

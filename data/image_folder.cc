@@ -54,21 +54,21 @@ std::string AdviceOnFolderAbove(const std::string& path) {
   return absl::StrFormat("; %s, the folder above, has both: name that one", above);
 }
 
-// InvalidArgument where what would be a class of `path` is a set itself, of two splits or the only folder: the folder above
-// a set was named.
+// InvalidArgument where the one folder of `path` that has splits is a set of both, or there is no other folder: the folder
+// above a set was named.
 absl::Status CheckHoldsNoSet(const std::string& path) {
   const std::vector<std::string> classes = ListClasses(path).value_or(std::vector<std::string>());
+  std::vector<std::string> sets;
   for (const std::string& name : classes) {
     const std::string folder = (std::filesystem::path(path) / name).string();
-    const SplitFolders splits = FindSplits(folder);
-    const bool has_train = splits.train != folder && !splits.train.empty(), has_test = !splits.test.empty();
-    if (!has_train || (!has_test && classes.size() > 1)) continue;
-    const std::string test = std::filesystem::path(splits.test).filename().string();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: expected folders of classes, found %s, which holds %s%s; did you mean %s?", path, folder,
-                        kTrainName, has_test ? absl::StrCat(" and ", test) : "", folder));
+    if (IsSplitFolder(absl::StrCat(folder, "/", kTrainName))) sets.push_back(folder);
   }
-  return absl::OkStatus();
+  if (sets.size() != 1) return absl::OkStatus();
+  const std::string test = std::filesystem::path(FindSplits(sets[0]).test).filename().string();
+  if (test.empty() && classes.size() > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: expected folders of classes, found %s, which holds %s%s; did you mean %s?", path, sets[0],
+                      kTrainName, test.empty() ? "" : " and " + test, sets[0]));
 }
 
 absl::Status NoSplitIn(const std::string& path, const SplitFolders& found, SplitOf split) {

@@ -4,8 +4,8 @@
 //   PATH/CLASS/…/IMAGE: training images alone
 //
 // Images are files that end with .jpg, .jpeg or .png in any case; links are followed. Classes are the folders of the
-// training set, sorted by the bytes of their names, which need not be UTF-8. InvalidArgument where one of them is such a set
-// of both splits itself.
+// training set, sorted by the bytes of their names, which need not be UTF-8. InvalidArgument where one of them, and
+// no other, holds `train`, and a test folder too or no folder stands beside it: the folder above a set was named.
 #ifndef COLONNADE_DATA_IMAGE_FOLDER_H_
 #define COLONNADE_DATA_IMAGE_FOLDER_H_
 

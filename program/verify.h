@@ -13,7 +13,8 @@ namespace colonnade::program {
 //   argmax       a buffer that holds the argmax of a max pooling is of the step, and used by max poolings alone, all of one
 //                window, images and box of it
 //   slots        buffers of two slots are filled by loads on lane load, which has no other tasks, and read by computations
-//   initialised  every element that is read was written before in this step, or lies in a piece of a parameter's state
+//   initialised  every element that is read was written before in this step, or lies in a piece of a parameter's state:
+//                what persists in a type that state cannot have (outputs) comes from an input, by a load
 //   messages     each message has two sides, each the other's peer, equal extents and element types, sent ↔ received
 //   collectives  every member of the group has the instance exactly once, with equal attributes and matching extents; all
 //                members see the instances of a group in the same order; a device's collectives are on one lane

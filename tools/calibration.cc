@@ -16,6 +16,7 @@
 #include "partition/named_plans.h"
 #include "program/formulas/rounding.h"
 #include "program/op_traits.h"
+#include "tools/host_memory.h"
 #include "tools/observations.h"
 
 namespace colonnade::tools {

@@ -127,25 +127,36 @@ absl::Status CheckDevices(const engine::Machine& machine, int devices) {
       names.empty() ? "" : absl::StrCat("; machines that have enough: ", absl::StrJoin(names, ", "))));
 }
 
-std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
-  if (!machine.timed.empty() && !absl::c_linear_search(machine.timed, graph.name)) {
-    return absl::StrFormat(
-        "machine %s: its rates were measured at the shapes of %s alone; times predicted for %s are as wrong as its rates "
-        "are "
-        "unlike those",
-        machine.Title(), absl::StrJoin(machine.timed, ", "), graph.name);
-  }
+namespace {
+
+std::string TimedWarning(const engine::Machine& machine, const std::string& network) {
+  if (machine.timed.empty() || absl::c_linear_search(machine.timed, network)) return "";
+  return absl::StrFormat(
+      "its rates were measured at the shapes of %s alone; predictions for %s may be wrong by more than they say, and "
+      "`colonnade calibrate` measures at other shapes",
+      absl::StrJoin(machine.timed, ", "), network);
+}
+
+std::string FittedWarning(const engine::Machine& machine, const std::string& network) {
   const std::string& model = machine.fitted_to.model;
-  if (model.empty() || model == graph.name) return "";
+  if (model.empty()) return "";
   if (machine.step_sec.value == 0) {
     return absl::StrFormat(
-        "machine %s: how long its kernels take was fitted to %s; times predicted for %s are as wrong as its kernels are "
-        "unlike those",
-        machine.Title(), model, graph.name);
+        "how long its kernels take was fitted to %s; times predicted for %s are as wrong as its kernels are unlike those",
+        model, network);
   }
   return absl::StrFormat(
-      "machine %s: its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
-      machine.Title(), machine.step_sec.value, model, graph.name);
+      "its overhead of %.3g s a step was fitted to %s; times predicted for %s are wrong by as much as that",
+      machine.step_sec.value, model, network);
+}
+
+}  // namespace
+
+std::string FitWarning(const engine::Machine& machine, const layers::LayerGraph& graph) {
+  if (machine.fitted_to.model == graph.name) return "";
+  std::vector<std::string> warnings = {TimedWarning(machine, graph.name), FittedWarning(machine, graph.name)};
+  warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
+  return warnings.empty() ? "" : absl::StrCat("machine ", machine.Title(), ": ", absl::StrJoin(warnings, "; "));
 }
 
 namespace {

@@ -66,7 +66,7 @@ bool ApplyWord(const AugmentWord& word, data::AugmentOptions& options) {
 
 // What is wrong with a word that cannot be meant.
 absl::Status Refused(const AugmentWord& word, const data::AugmentOptions& options, absl::string_view augment) {
-  if (word.name == "standard" || word.name == "none") {
+  if (word.value.empty() && (word.name == "standard" || word.name == "none")) {
     return absl::FailedPreconditionError(
         absl::StrFormat("expected standard and none to stand alone, found \"%s\"", augment));
   }

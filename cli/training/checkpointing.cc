@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "cli/command_line/config.h"
+#include "cli/command_line/config_items.h"
 #include "cli/output/progress.h"
 #include "cli/session/learning_rate.h"
 #include "cli/session/optimizer.h"
@@ -171,6 +172,36 @@ engine::RunFields RunFieldsOf(const TrainFlags& flags, const Session& session, c
   return fields;
 }
 
+namespace {
+
+bool NamesCheckpoint(const std::string& config, const std::string& folder) {
+  constexpr int64_t kLargestConfig = 1 << 20;
+  const absl::StatusOr<std::string> text = engine::ReadFile(config, kLargestConfig);
+  if (!text.ok()) return false;
+  const absl::StatusOr<std::vector<ConfigItem>> items = ReadConfig(*text, config, {}, /*searches_again=*/false);
+  return items.ok() && absl::c_any_of(*items, [&](const ConfigItem& item) {
+           return item.name == "checkpoint" && item.values == std::vector<std::string>{folder};
+         });
+}
+
+// A config.toml that a run wrote names its folder as it was: where that was moved, a run by it would begin anew.
+absl::Status CheckWasNotMoved(const std::string& config, const std::string& folder) {
+  std::error_code ignored;
+  if (config.empty() || std::filesystem::exists(folder, ignored) || !NamesCheckpoint(config, folder)) {
+    return absl::OkStatus();
+  }
+  const std::filesystem::path above = std::filesystem::path(config).parent_path();
+  const std::string beside = above.empty() ? "." : above.string();
+  const absl::StatusOr<std::vector<int64_t>> steps = engine::CheckpointSteps(beside);
+  if (!steps.ok() || steps->empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("--checkpoint: expected %s, where the checkpoints of %s are, found %s, which is not there; say "
+                      "--checkpoint=%s, or name another folder that is there",
+                      beside, config, folder, beside));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFlags& flags, const Session& session,
                                                                    engine::Metadata metadata, FieldsFrom fields_from) {
   std::unique_ptr<Checkpointing> result(new Checkpointing(flags, session));
@@ -184,6 +215,7 @@ absl::StatusOr<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainFl
     return absl::FailedPreconditionError("--resume: expected a folder of checkpoints, or --checkpoint=DIR, found neither");
   }
   RETURN_IF_ERROR(CheckIsNoCheckpoint(flags.checkpoint.folder));
+  RETURN_IF_ERROR(CheckWasNotMoved(flags.config, flags.checkpoint.folder));
   ASSIGN_OR_RETURN(result->folder_,
                    engine::CheckpointFolder::Open(flags.checkpoint.folder, {.keep = flags.checkpoint.keep}));
   if (!result->folder_->is_locked()) Say(absl::StrCat("note: ", engine::NoLockNote(flags.checkpoint.folder)));

@@ -209,8 +209,10 @@ absl::Status CheckLog(const TrainFlags& flags) {
   if (const absl::Status head = CheckHead(path, beginning); !head.ok()) return OfLogFlag(flags.record, head);
   if (flags.checkpoint.resume.has_value() || !HasSteps(beginning)) return absl::OkStatus();
   std::error_code ignored;
-  const bool is_drawn = flags.record.log.empty() && std::filesystem::exists(flags.record.curves, ignored);
-  if (is_drawn && IsOfDrawing(beginning)) return absl::OkStatus();
+  if (flags.record.log.empty() && std::filesystem::exists(flags.record.curves, ignored)) {
+    ASSIGN_OR_RETURN(const std::string log, engine::ReadFile(path, kLargestLog));
+    if (IsOfDrawing(log)) return absl::OkStatus();
+  }
   return HasStepsOfARun(flags.record, "--resume to go on with the run of this log");
 }
 

@@ -26,11 +26,6 @@ std::string VersionOfCuda(int number) {
   return number == 0 ? "" : absl::StrFormat("%d.%d", number / 1000, number % 1000 / 10);
 }
 
-// 91900 is 9.19.0: that of cuDNN, cuBLAS and NCCL.
-std::string VersionOfLibrary(int number) {
-  return absl::StrFormat("%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
-}
-
 absl::StatusOr<GpuFacts> AboutGpu(int gpu) {
   cudaDeviceProp properties;
   char pci[32];

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cuda/status.h"
 
 namespace colonnade::cuda {
 namespace {
@@ -19,7 +20,8 @@ template <class Function>
 absl::Status FindInNccl(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function != nullptr) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("NCCL's library has no ", name, "; install NCCL ", kLeastNccl, " or newer"));
+  return absl::UnavailableError(
+      absl::StrCat("NCCL's library has no ", name, "; install NCCL ", VersionOfLibrary(kLeastNccl), " or newer"));
 }
 
 }  // namespace
@@ -32,7 +34,8 @@ absl::StatusOr<NcclLibrary> LoadNccl(const char* library) {
   COLONNADE_NCCL_FUNCTIONS(COLONNADE_FIND_IN_NCCL)
 #undef COLONNADE_FIND_IN_NCCL
   if (nccl.GetVersion(&nccl.version) != ncclSuccess || nccl.version < kLeastNccl) {
-    return absl::UnavailableError(absl::StrCat("ncclGetVersion: expected ", kLeastNccl, " or newer, found ", nccl.version));
+    return absl::UnavailableError(absl::StrCat("ncclGetVersion: expected ", VersionOfLibrary(kLeastNccl),
+                                               " or newer, found ", VersionOfLibrary(nccl.version)));
   }
   return nccl;
 }

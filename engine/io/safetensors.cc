@@ -349,15 +349,15 @@ struct Parsed {
 
 constexpr size_t kMostOfAJson = 4096;  // where writers and people put what a file is
 
-// What to say of files that people have in place of weights in safetensors, whose first bytes are no length of a header.
-// REQUIRES: there are eight.
-std::string OtherFormat(absl::string_view bytes) {
+// What to say of files that people have in place of weights in safetensors, whose first bytes are no length of a header
+// that is there. REQUIRES: there are eight, which say `length`.
+std::string OtherFormat(absl::string_view bytes, uint64_t length) {
   const auto said = [](const char* is, const char* by) {
     return absl::StrFormat("; it looks like %s: save the tensors by %s", is, by);
   };
   if (absl::StartsWith(bytes, "PK\x03\x04")) return said("a file of torch.save", "safetensors.torch.save_file");
   if (absl::StartsWith(bytes, "\x89HDF")) return said("an HDF5 file of Keras", "safetensors.numpy.save_file");
-  const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;  // its protocol
+  const bool is_pickle = length > kLargestHeader && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;  // its protocol
   if (is_pickle) return said("a pickle, such as of torch.save", "safetensors.torch.save_file");
   const std::string kind = base::KindOfJson(bytes.substr(0, kMostOfAJson));
   return kind.empty() ? "" : absl::StrCat("; it looks like ", kind);
@@ -372,7 +372,7 @@ absl::StatusOr<Parsed> Parse(absl::string_view bytes, Halves halves) {
   const absl::string_view rest = bytes.substr(sizeof(length));
   if (length > kLargestHeader || length > rest.size()) {
     return Broken(absl::StrFormat("expected a header of at most %d bytes, found a length of %d%s",
-                                  std::min<uint64_t>(kLargestHeader, rest.size()), length, OtherFormat(bytes)));
+                                  std::min<uint64_t>(kLargestHeader, rest.size()), length, OtherFormat(bytes, length)));
   }
   Parsed parsed{.data = rest.substr(length)};
   ASSIGN_OR_RETURN(parsed.header, ParseHeader(rest.substr(0, length), parsed.data.size(), halves));

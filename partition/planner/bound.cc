@@ -61,12 +61,15 @@ double LowerBoundSeconds(const layers::LayerGraph& graph, int devices, const Low
                          int most_transfer_parts) {
   const CostFunctions of_step = OfStep(lower, cost);
   const std::vector<Mesh> meshes = MeshesOf(devices);
+  std::vector<LeastProducts> on_mesh;
+  for (const Mesh& mesh : meshes) {
+    on_mesh.emplace_back(graph, mesh, lower.samples_at_once(), devices > 1 ? most_transfer_parts : 1, of_step);
+  }
   double seconds = 0;
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     if (!layers::MultipliesWeights(graph.nodes[node].layer)) continue;
     double least = std::numeric_limits<double>::infinity();
-    for (const Mesh& mesh : meshes) {
-      const LeastProducts products(graph, mesh, lower.samples_at_once(), devices > 1 ? most_transfer_parts : 1, of_step);
+    for (const LeastProducts& products : on_mesh) {
       least = std::min(least, products.Of(layers::LayerId{static_cast<int32_t>(node)}));
     }
     seconds += least;

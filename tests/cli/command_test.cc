@@ -16,9 +16,7 @@
 #include "engine/state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/models.h"
 #include "nlohmann/json.hpp"
-#include "partition/named_plans.h"
 #include "tests/engine/load_weights.h"
 
 namespace colonnade::cli {
@@ -457,38 +455,6 @@ TEST_F(Command, WrongDataIs65) {
   with("not an IDX file at all", labels(3), {"expected an IDX file", "magic"});
   with(images, labels(10), {"labels-idx1-ubyte", "sample 3", "10 classes", "found 10"});
   with(images, Word(0x801) + Word(3) + std::string(3, '\0'), {"expected 4 labels"});
-}
-
-TEST_F(Command, WrongPlanFilesAre65) {
-  Write("field.json",
-        R"({"colonnade_plan": 1, "mesh": [{"name": "model", "size": 2}], "layers": {}, "redution": "sharded"})");
-  ExpectError(absl::StrCat(kTrainDigits, "--plan=", In("field.json")), 65,
-              {"field.json", "redution", "did you mean \"reduction\"?"});
-  absl::StatusOr<layers::LayerGraph> graph = models::BuildModel("alexnet", {});
-  ASSERT_TRUE(graph.ok());
-  partition::Plan plan = *partition::NamedPlan("single", *graph, {});
-  plan.mesh = partition::Mesh::ReplicasByColumns(1, 3);
-  plan.layers["features.8"][1] = layers::Strategy::kColumn;
-  Write("columns.json", partition::PlanToJson(plan));
-  ExpectError(absl::StrCat("program --model=alexnet --plan=", In("columns.json")), 65,
-              {"columns.json", "features.8", "found 256", "255 or 258"});
-  Write("text.json", "hello");
-  ExpectError(absl::StrCat(kTrainDigits, "--plan=", In("text.json")), 65, {"text.json", "JSON"});
-}
-
-TEST_F(Command, APlanFileTrainsLikeThePlanOfItsName) {
-  absl::StatusOr<layers::LayerGraph> graph =
-      models::BuildModel("two_column", {.input_channels = 1, .input_size = 8, .width = 0.25});
-  ASSERT_TRUE(graph.ok());
-  absl::StatusOr<partition::Plan> plan = partition::NamedPlan("hybrid", *graph, {.devices = 4});
-  ASSERT_TRUE(plan.ok());
-  Write("plan.json", partition::PlanToJson(*plan));
-  const Result named = Run(absl::StrCat(kTrainDigits, "--plan=hybrid --devices=4 --steps=3 --json"));
-  const Result file = Run(absl::StrCat(kTrainDigits, "--plan=", In("plan.json"), " --steps=3 --json"));
-  ASSERT_EQ(file.code, 0) << file.err;
-  EXPECT_EQ(json::parse(file.out)["losses"], json::parse(named.out)["losses"]);
-  ExpectError(absl::StrCat(kTrainDigits, "--devices=2 --plan=", In("plan.json")), 2, {"--devices", "expected 4"});
-  ExpectError(absl::StrCat(kTrainDigits, "--columns=4 --plan=", In("plan.json")), 2, {"--columns", "expected 2"});
 }
 
 TEST_F(Command, AnUnwritableOutputIs74BeforeAnythingIsTrained) {

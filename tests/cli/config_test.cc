@@ -237,8 +237,16 @@ TEST_F(Config, WhatACheckpointHasIsReadFromAnotherFolder) {
   for (const char* line : {"data = \"digits\"\n", "resume = \"\"\n", "machine = \"local\"\n"}) {
     EXPECT_THAT(config, HasSubstr(line)) << "a file of that name is there, or none is named";
   }
-  EXPECT_THAT(train_in("there", "2 --config=../here/run/config.toml"), HasSubstr("1 steps and 64 images are done"));
+  EXPECT_THAT(train_in("there", "2 --config=../here/run/config.toml"), HasSubstr("1 step and 64 images are done"));
   EXPECT_TRUE(std::filesystem::is_empty(In("there")));
+  std::filesystem::rename(In("here/run"), In("moved"));
+  const std::string again = absl::StrCat("train --steps=3 --config=", In("moved/config.toml"));
+  ExpectError(
+      again, 65,
+      {"config.toml: line ", "--checkpoint: expected ", In("moved"), "found ", In("here/run"), "which is not there"});
+  EXPECT_FALSE(std::filesystem::exists(In("here/run")));
+  const Result named = Run(absl::StrCat(again, " --checkpoint=", In("moved")));
+  EXPECT_THAT(named.err, HasSubstr("2 steps and 128 images are done"));
 }
 
 // What --json prints is all that repeats a run: flags that were given, those that the model, the data and the machine chose,

@@ -192,9 +192,11 @@ TEST_F(Records, ThatWereAskedForAreNotReplacedWithTheirDrawing) {
   for (const char* name : {"c.jsonl", "run"}) std::filesystem::remove_all(In(name));
   // Nor where it is the log of the run that goes on alone.
   ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  const std::string longer = absl::StrCat("{\"a long line\":\"", std::string(1 << 20, 'x'), "\"}\n");
+  Write("c.jsonl", absl::StrCat(*engine::ReadFile(In("c.jsonl")), longer));
   ASSERT_EQ(Run(absl::StrCat(all, 2, " --resume", log)).code, 0);
   ExpectError(absl::StrCat(kTrainDigits, "--steps=1 --curves=", In("c.svg")), 2, {"--curves: expected a new file"});
-  EXPECT_EQ(LinesOf(In("c.jsonl")).size(), 3u + 3);
+  EXPECT_EQ(LinesOf(In("c.jsonl")).size(), 3u + 1 + 3);
 }
 
 TEST_F(Records, ThatAreOfARunInAnotherFolderAreWarnedOf) {

@@ -153,6 +153,8 @@ TEST_F(ImageFolders, TheFolderAboveASetIsNoSet) {
   EXPECT_THAT(Names(*Opened(In("up"))), ElementsAre("up/ds/train/cat/1.jpg", "up/other/a.jpg")) << "of rails, it may be";
   fs::remove_all(In("up/other"));
   expect_refused("train");
+  for (const char* name : {"two/a/train/1.jpg", "two/a/val/2.jpg", "two/b/train/3.jpg", "two/b/val/4.jpg"}) Put(name, "x");
+  EXPECT_EQ((*Opened(In("two"))).class_names().size(), 2u) << "classes whose images lie in folders of splits";
 }
 
 TEST_F(ImageFolders, AnEmptyClassIsNamed) {

@@ -189,7 +189,7 @@ TEST_F(NcclCommunicators, WhereThereIsNoLibraryOrAnOldOneNoneIsMadeAndItIsSaidWh
   EXPECT_THAT(other.available().message(), HasSubstr("NCCL's library has no ncclGetVersion"));
   fake_.version = NCCL_VERSION(2, 21, 5);
   const Communicators old(kLong, kThisProgram);
-  EXPECT_EQ(old.available().message(), "ncclGetVersion: expected 22200 or newer, found 22105");
+  EXPECT_EQ(old.available().message(), "ncclGetVersion: expected 2.22.0 or newer, found 2.21.5");
   EXPECT_EQ(old.available().code(), absl::StatusCode::kUnavailable);
 }
 
