@@ -142,7 +142,8 @@ struct CodeOnPage {
 constexpr CodeOnPage kExitCodes[] = {
     {"0", "done"},
     {"1", "verify found a difference, bench transfers a wrong element, or something unexpected happened"},
-    {"2", "the command line is wrong"},
+    {"2",
+     "the command line is wrong, or it asks for a GPU that is there but for which the CUDA driver module cannot be loaded"},
     {"12", "not enough memory, or the system refuses another thread"},
     {"21", "a loss, gradient or logit is not finite"},
     {"65", "a file has the wrong contents"},
