@@ -48,7 +48,7 @@ class Completion : public Command {
 };
 
 TEST_F(Completion, IsPrintedForThreeShellsAlone) {
-  ExpectError("completion tcsh", 2, {"SHELL", "tcsh", "bash,zsh,fish"});
+  ExpectError("completion tcsh", 2, {"SHELL", "tcsh", "bash, zsh, fish"});
   ExpectError("completion", 2, {"SHELL"});
 }
 
