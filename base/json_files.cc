@@ -21,28 +21,24 @@ constexpr JsonKind kJsonKinds[] = {{"colonnade_plan", "a plan file", "--plan tak
                                    {"colonnade_engines", "algorithms found by a search", "--search-algorithms takes it"},
                                    {"colonnade_log", "the log of a run", "--log writes it"}};
 
-bool IsOfKind(absl::string_view text, const JsonKind& kind) {
-  return absl::StrContains(text, absl::StrCat("\"", kind.key, "\""));
-}
-
-const JsonKind* JsonKindIn(absl::string_view text) {
-  if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) return nullptr;
-  const auto* kind = std::find_if(std::begin(kJsonKinds), std::end(kJsonKinds),
-                                  [text](const JsonKind& known) { return IsOfKind(text, known); });
-  return kind == std::end(kJsonKinds) ? nullptr : kind;
-}
-
 }  // namespace
 
+bool IsJsonWithKey(absl::string_view text, absl::string_view key) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{") &&
+         absl::StrContains(text, absl::StrCat("\"", key, "\""));
+}
+
 std::string KindOfJson(absl::string_view text) {
-  const JsonKind* const kind = JsonKindIn(text);
-  return kind == nullptr ? "" : absl::StrCat(kind->name, "; ", kind->taken_by);
+  for (const JsonKind& kind : kJsonKinds) {
+    if (IsJsonWithKey(text, kind.key)) return absl::StrCat(kind.name, "; ", kind.taken_by);
+  }
+  return "";
 }
 
 absl::Status CheckKindOfJson(absl::string_view key, absl::string_view text) {
   const JsonKind& expected =
       *std::find_if(std::begin(kJsonKinds), std::end(kJsonKinds), [key](const JsonKind& kind) { return kind.key == key; });
-  const std::string found = IsOfKind(text, expected) ? "" : KindOfJson(text);
+  const std::string found = IsJsonWithKey(text, expected.key) ? "" : KindOfJson(text);
   if (found.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat("expected %s, found %s", expected.name, found));
 }

@@ -9,8 +9,10 @@
 
 namespace colonnade::base {
 
-// Returns "a plan file; --plan takes it", where `text` begins as an object of JSON, and the key of such files is in it; ""
-// where it is of no kind.
+// Returns whether `text` begins as an object of JSON, and `key` is in it.
+bool IsJsonWithKey(absl::string_view text, absl::string_view key);
+
+// Returns "a plan file; --plan takes it", where IsJsonWithKey with the key of such files; "" where it is of no kind.
 std::string KindOfJson(absl::string_view text);
 
 // Returns InvalidArgument, "expected a network file, found a plan file; --plan takes it", where `text` is of another kind

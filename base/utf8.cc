@@ -33,6 +33,12 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
+absl::string_view WholeCharacters(absl::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (text[most] & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 size_t ControlBytes(absl::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   if (text.empty()) return 0;

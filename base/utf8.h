@@ -16,6 +16,9 @@ size_t CharacterBytes(absl::string_view text);
 // Returns whether all of `text` is characters.
 bool IsUtf8(absl::string_view text);
 
+// Returns as many whole characters from the beginning of `text` as `most` bytes hold.
+absl::string_view WholeCharacters(absl::string_view text, size_t most);
+
 // Returns the bytes of the control character that `text` begins with: one of ASCII, or U+0080 to U+009F; 0 where it is none.
 size_t ControlBytes(absl::string_view text);
 

@@ -50,7 +50,7 @@ struct CalibrateFlags {
 
 constexpr absl::Duration kInAll = absl::Minutes(3), kSliceTime = absl::Milliseconds(100), kSweepTime = absl::Seconds(10),
                          kInputTime = absl::Seconds(5);  // to read data before, and to time the input
-constexpr int64_t kManyEpochs = 1 << 20, kLargestTransfersFile = int64_t{1} << 28, kLargestProfile = int64_t{1} << 28;
+constexpr int64_t kManyEpochs = 1 << 20, kLargestTransfersFile = int64_t{1} << 28;
 constexpr double kMuchLonger = 1.5;
 constexpr double kUsualFlopsPerCore = 60e9;  // a second, in training, with 256-bit vectors
 
@@ -229,9 +229,7 @@ void SayLeftOut(const LeftOut& left_out) {
 
 // The networks at whose shapes the profile in a file was measured; none where it names none, or is no profile.
 std::vector<std::string> TimedIn(const std::string& path) {
-  const absl::StatusOr<std::string> text = engine::ReadFile(path, kLargestProfile);
-  if (!text.ok()) return {};
-  const absl::StatusOr<engine::Machine> machine = engine::MachineFromJson(*text);
+  const absl::StatusOr<engine::Machine> machine = tools::ReadMachineFile(path);
   return machine.ok() ? machine->timed : std::vector<std::string>();
 }
 

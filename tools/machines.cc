@@ -72,6 +72,11 @@ bool IsTimed(const KernelChoice& choice) {
 
 }  // namespace
 
+absl::StatusOr<engine::Machine> ReadMachineFile(const std::string& path) {
+  Notes notes;
+  return FromFile(path, notes);
+}
+
 std::vector<KernelChoice> TimedKernelChoices() {
   std::vector<KernelChoice> choices;
   for (const char* kernels : engine::kTimedKernels) {

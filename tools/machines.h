@@ -34,6 +34,9 @@ std::string LocalMachinePath(const KernelChoice& choice = {});
 // Returns the command that writes that profile; for kernels that `calibrate` does not time, the command for the usual ones.
 std::string CalibrationOf(const KernelChoice& choice);
 
+// Returns the profile in a file, whose name may be that of a shipped one.
+absl::StatusOr<engine::Machine> ReadMachineFile(const std::string& path);
+
 // Opens a profile for steps of such kernels: `name` is a shipped one, a file, or "local", which is this machine's with those
 // kernels, else with the usual ones, else cpu-2core. Appends to `notes`, if that is not null, what was chosen for "local",
 // and warnings, also where the profile is of other kernels. NotFound where there is no such file, FailedPrecondition where

@@ -21,6 +21,7 @@
 #include "base/nearest_name.h"
 #include "base/quoted.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "engine/error_context.h"
 #include "engine/io/file.h"
 #include "engine/io/mapped_file.h"
@@ -173,15 +174,6 @@ const std::string* NameOf(const Read& layer) {
   return name != layer.end() && name->is_string() ? name->get_ptr<const std::string*>() : nullptr;
 }
 
-// As much of a name as one may have.
-absl::string_view Beginning(absl::string_view name) {
-  if (name.size() <= kLongestName) return name;
-  const auto is_inside_character = [&](size_t at) { return (name[at] & 0xc0) == 0x80; };
-  size_t end = kLongestName;
-  while (end > 0 && is_inside_character(end)) --end;
-  return name.substr(0, end);
-}
-
 // Appends the layers of a file to a builder, each behind its inputs.
 class LayerReader {
  public:
@@ -191,7 +183,7 @@ class LayerReader {
   void Append(const Read& all, size_t index, const std::string& path) {
     if (index > 0 && !last_.valid()) return;
     const std::string* const known = NameOf(all[index]);
-    const std::string quoted = known != nullptr ? " " + base::Quoted(Beginning(*known)) : "";
+    const std::string quoted = known != nullptr ? " " + base::Quoted(base::WholeCharacters(*known, kLongestName)) : "";
     std::string name, type;
     JsonFields fields(all[index], path + quoted, status_);
     fields.Text("name", name, true);

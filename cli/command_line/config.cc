@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config_items.h"
@@ -47,14 +48,20 @@ std::string ConfigFileOf(absl::Span<const std::string> words) {
   return "";
 }
 
+// Null where there is none of that name.
+const Definition* FindDefinition(absl::Span<const Definition> definitions, absl::string_view flag) {
+  const auto* definition = absl::c_find_if(definitions, [&](const Definition& d) { return d.name == flag; });
+  return definition == definitions.end() ? nullptr : definition;
+}
+
 // Whether the value of a flag is the path of what the command reads, and no word that the flag knows.
 bool IsInputPath(const CLI::App& command, const std::string& flag, const std::string& value) {
   constexpr absl::string_view kInputs[] = {"--model", "--data",   "--plan", "--machine",
                                            "--init",  "--resume", "--rows", "--transfers"};
   if (!absl::c_linear_search(kInputs, flag)) return false;
   const std::vector<Definition> definitions = DefinitionsOf(command);
-  const auto definition = absl::c_find_if(definitions, [&](const Definition& d) { return d.name == flag; });
-  return definition != definitions.end() && !absl::c_linear_search(definition->values, value);
+  const Definition* const definition = FindDefinition(definitions, flag);
+  return definition != nullptr && !absl::c_linear_search(definition->values, value);
 }
 
 // Whether `path`, or one in that folder, stands in a message by itself.
@@ -186,10 +193,8 @@ std::string AsToml(const ResolvedFlag& flag) {
 }
 
 // Whether a flag's values are paths: of one that takes names, too, what is no name and lies there.
-bool ArePaths(const CLI::App& command, const std::string& flag, const std::vector<std::string>& values) {
-  const std::vector<Definition> definitions = DefinitionsOf(command);
-  const auto definition = absl::c_find_if(definitions, [&](const Definition& d) { return d.name == "--" + flag; });
-  if (definition == definitions.end() || (!definition->files && !definition->folders)) return false;
+bool ArePaths(const Definition* definition, const std::vector<std::string>& values) {
+  if (definition == nullptr || (!definition->files && !definition->folders)) return false;
   return absl::c_all_of(values, [&](const std::string& value) {
     std::error_code ignored;
     if (definition->values.empty()) return !value.empty();
@@ -282,6 +287,7 @@ Json FlagJson(const ResolvedFlag& flag) {
 
 std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
   std::vector<ResolvedFlag> flags;
+  const std::vector<Definition> definitions = DefinitionsOf(command);
   for (const std::string& name : FlagsOf(command)) {
     const CLI::Option* option = command.get_option("--" + name);
     const std::set<CLI::Option*> needs = option->get_needs();
@@ -295,7 +301,7 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
     for (std::string& value : flag.values) {
       if (MayStandAlone(*option) && (value == "true" || value == "false")) value = "./" + value;  // a folder of that name
     }
-    flag.is_path = ArePaths(command, name, flag.values);
+    flag.is_path = ArePaths(FindDefinition(definitions, "--" + name), flag.values);
     flags.push_back(std::move(flag));
   }
   return flags;

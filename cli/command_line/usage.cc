@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/nearest_name.h"
+#include "base/utf8.h"
 #include "cli/command_line/definitions.h"
 #include "models/models.h"
 
@@ -109,10 +110,9 @@ std::string WithoutMiddle(const std::string& message) {
   constexpr size_t kMostBytes = 2000;
   if (message.size() <= kMostBytes) return message;
   const auto is_inside_character = [&](size_t at) { return (message[at] & 0xc0) == 0x80; };
-  size_t end = kMostBytes / 2, begin = message.size() - kMostBytes / 2;
-  while (end > 0 && is_inside_character(end)) --end;
+  size_t begin = message.size() - kMostBytes / 2;
   while (begin < message.size() && is_inside_character(begin)) ++begin;
-  return absl::StrCat(message.substr(0, end), "…", message.substr(begin));
+  return absl::StrCat(base::WholeCharacters(message, kMostBytes / 2), "…", message.substr(begin));
 }
 
 // Returns what is wrong with words of the command line that nothing takes, of which CLI11 lists all, the last one first.

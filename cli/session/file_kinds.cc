@@ -1,9 +1,8 @@
 #include "cli/session/file_kinds.h"
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "base/json_files.h"
 
 namespace colonnade::cli {
 namespace {
@@ -11,12 +10,6 @@ namespace {
 bool IsXml(absl::string_view bytes) { return absl::StartsWith(bytes, "<svg") || absl::StartsWith(bytes, "<?xml"); }
 
 bool IsHtml(absl::string_view bytes) { return absl::StartsWithIgnoreCase(bytes, "<!doctype html"); }
-
-// Whether an object of JSON has `key` near its beginning, where writers and people put what a file is.
-bool HasKey(absl::string_view bytes, absl::string_view key) {
-  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(bytes), "{") &&
-         absl::StrContains(bytes, absl::StrCat("\"", key, "\""));
-}
 
 // Eight bytes are the length of the header, of which the highest are 0, and the header is a JSON object.
 bool IsSafetensors(absl::string_view bytes) {
@@ -40,10 +33,11 @@ constexpr KindRow kKinds[] = {
     {FileKind::kDrawing, "an SVG", IsXml},
     {FileKind::kTextDrawing, "a drawing in text", IsDrawnInText},
     {FileKind::kPage, "an HTML page", IsHtml},
-    {FileKind::kTimeline, "a timeline", [](absl::string_view bytes) { return HasKey(bytes, "traceEvents"); }},
+    {FileKind::kTimeline, "a timeline", [](absl::string_view bytes) { return base::IsJsonWithKey(bytes, "traceEvents"); }},
     {FileKind::kWeights, "a safetensors file", IsSafetensors},
-    {FileKind::kPlan, "a plan", [](absl::string_view bytes) { return HasKey(bytes, "colonnade_plan"); }},
-    {FileKind::kProfile, "a machine profile", [](absl::string_view bytes) { return HasKey(bytes, "colonnade_machine"); }},
+    {FileKind::kPlan, "a plan", [](absl::string_view bytes) { return base::IsJsonWithKey(bytes, "colonnade_plan"); }},
+    {FileKind::kProfile, "a machine profile",
+     [](absl::string_view bytes) { return base::IsJsonWithKey(bytes, "colonnade_machine"); }},
     {FileKind::kTable, "a table of io-bench", [](absl::string_view bytes) { return absl::StartsWith(bytes, "format,"); }},
     {FileKind::kManPage, "a manual page", [](absl::string_view bytes) { return absl::StartsWith(bytes, ".TH "); }},
 };

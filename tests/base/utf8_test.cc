@@ -36,6 +36,15 @@ TEST(CharacterBytes, AreThoseOfTheFirst) {
   EXPECT_EQ(CharacterBytes("\xf0\x9f\x99\x82"), 4);
 }
 
+TEST(WholeCharacters, AreAsManyAsFit) {
+  EXPECT_EQ(WholeCharacters("aé卷", 6), "aé卷");
+  EXPECT_EQ(WholeCharacters("aé卷", 9), "aé卷");
+  for (size_t most : {5, 4, 3}) EXPECT_EQ(WholeCharacters("aé卷", most), "aé") << most;
+  EXPECT_EQ(WholeCharacters("aé卷", 2), "a");
+  EXPECT_EQ(WholeCharacters("é", 1), "");
+  EXPECT_EQ(WholeCharacters("ab", 0), "");
+}
+
 TEST(ControlBytes, AreOneOfAsciiAndTwoOfUnicode) {
   EXPECT_EQ(ControlBytes("\x1b[2J"), 1);
   EXPECT_EQ(ControlBytes("\x7f"), 1);
