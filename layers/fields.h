@@ -11,6 +11,8 @@
 
 namespace colonnade::layers {
 
+inline constexpr int64_t kLargestCount = 1'000'000'000'000;  // of any field
+
 // One attribute, and where the layer has it.
 struct Field {
   const char* name;

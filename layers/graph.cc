@@ -1,6 +1,8 @@
 #include "layers/graph.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -55,6 +57,16 @@ absl::Status CheckSize(absl::string_view what, const program::Shape& shape) {
   if (!HasTooManyElements(shape)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("expected at most %d elements, found %s %s", kMostTensorElements, what, program::ToString(shape)));
+}
+
+absl::Status CheckCounts(Layer layer) {
+  for (const Field& field : Fields(layer)) {
+    const auto* count = std::get_if<int64_t*>(&field.value);
+    if (count == nullptr || **count <= kLargestCount) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected %s of at most %d, found %d", field.name, kLargestCount, **count));
+  }
+  return absl::OkStatus();
 }
 
 // Checks the parameters of a layer, and what it multiplies them by.
@@ -198,6 +210,10 @@ absl::Status GraphBuilder::CheckName(const std::string& name) const {
     return absl::InvalidArgumentError("expected a name without spaces, control characters, quotes and @");
   }
   if (!base::IsUtf8(name)) return absl::InvalidArgumentError("expected a name in UTF-8, found other bytes");
+  if (name.size() > kLongestLayerName) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected a name of at most %d bytes, found %d", kLongestLayerName, name.size()));
+  }
   const auto has_it = [&](const LayerNode& node) { return node.name == name; };
   if (!absl::c_any_of(graph_.nodes, has_it)) return absl::OkStatus();
   return absl::InvalidArgumentError("expected a name of its own, found the name of another layer");
@@ -220,6 +236,9 @@ absl::StatusOr<std::vector<program::Shape>> GraphBuilder::SampleShapesOf(const s
 }
 
 absl::StatusOr<LayerNode> GraphBuilder::MakeNode(const std::string& name, Layer layer, std::vector<LayerId> inputs) const {
+  if (graph_.nodes.size() == kMostLayers) {
+    return absl::InvalidArgumentError(absl::StrFormat("expected at most %d layers, found one more", kMostLayers));
+  }
   RETURN_IF_ERROR(CheckName(name));
   if (IsInput(layer) && !graph_.nodes.empty()) {
     return absl::InvalidArgumentError("expected one Input, found a second");
@@ -232,6 +251,7 @@ absl::StatusOr<LayerNode> GraphBuilder::MakeNode(const std::string& name, Layer 
   RETURN_IF_ERROR(CheckSize("an output", output));
   std::vector<ParameterSpec> parameters = Parameters(layer, shapes);
   RETURN_IF_ERROR(CheckParameters(layer, output, parameters));
+  RETURN_IF_ERROR(CheckCounts(layer));
   for (ParameterSpec& parameter : parameters) parameter.name = absl::StrCat(name, ".", parameter.name);
   std::vector<int64_t> sections = SectionsOf(layer, graph_.nodes, inputs);
   if (auto* dropout = std::get_if<layers::Dropout>(&layer)) dropout->stream = program::StreamOfName(name);
@@ -243,9 +263,9 @@ LayerId GraphBuilder::Append(const std::string& name, Layer layer, std::vector<L
   const char* type = TypeName(layer);
   absl::StatusOr<LayerNode> node = MakeNode(name, std::move(layer), std::move(inputs));
   if (!node.ok()) {
-    status_ = absl::InvalidArgumentError(absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, type,
-                                                         base::IsUtf8(name) ? name : absl::CEscape(name),
-                                                         node.status().message()));
+    const std::string printed = base::Legible(base::WholeCharacters(name, kLongestLayerName));
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("network \"%s\", %s \"%s\": %s", graph_.name, type, printed, node.status().message()));
     return LayerId{};
   }
   graph_.nodes.push_back(*std::move(node));

@@ -12,6 +12,7 @@
 #ifndef COLONNADE_LAYERS_GRAPH_H_
 #define COLONNADE_LAYERS_GRAPH_H_
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@
 namespace colonnade::layers {
 
 using LayerId = program::StrongId<struct LayerTag>;
+
+inline constexpr size_t kMostLayers = 10'000;     // of one network
+inline constexpr size_t kLongestLayerName = 200;  // bytes
 
 struct LayerNode {
   std::string name;

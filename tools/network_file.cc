@@ -1,6 +1,7 @@
 #include "tools/network_file.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -41,12 +42,11 @@ using program::Initializer;
 constexpr char kNetworkField[] = "colonnade_model", kNetworkKey[] = "colonnade_network";
 constexpr int kDeepestNetwork = 8;
 constexpr int64_t kLargestFile = int64_t{1} << 24;
-constexpr size_t kMostLayers = 10'000;
-constexpr size_t kLongestName = 200;
 constexpr int kNetworkVersion = 1;
-constexpr double kLargestExtent = 1e9;
+constexpr auto kLargestCount = static_cast<double>(layers::kLargestCount);
 constexpr engine::Bounds kFromZero{0}, kShares{0, 1};
-constexpr double kLargestCount = 1e12;
+// Of layers, whose bounds GraphBuilder knows.
+constexpr engine::Bounds kAnyFinite{-DBL_MAX, DBL_MAX}, kFiniteFromZero{0, DBL_MAX};
 constexpr const char* kInitializers[] = {"constant", "gaussian", "uniform"};
 
 // Numbers of the recipe, each with its place.
@@ -137,7 +137,7 @@ std::optional<Initializer> TakeInitializer(JsonFields& fields, const char* name,
     const auto kind = static_cast<Initializer::Kind>(k);
     if (value->contains(kInitializers[k])) initializer.kind = kind;
     const bool is_constant = kind == Initializer::Kind::kConstant;
-    object.Number(kInitializers[k], initializer.value, false, is_constant ? engine::kAnyNumber : kFromZero);
+    object.Number(kInitializers[k], initializer.value, false, is_constant ? kAnyFinite : kFiniteFromZero);
   }
   object.Finish();
   return initializer;
@@ -154,13 +154,13 @@ struct TakeField {
   int64_t least;
 
   void operator()(int64_t* value) const { fields.Count(name, *value, false, {static_cast<double>(least), kLargestCount}); }
-  void operator()(double* value) const { fields.Number(name, *value, false, engine::kAnyNumber); }
+  void operator()(double* value) const { fields.Number(name, *value, false, kAnyFinite); }
   void operator()(bool* value) const { fields.Flag(name, *value); }
   void operator()(program::Shape* value) const {
     fields.Each(name, false, [&](const Read& extent, const std::string& path) {
       const double number = extent.is_number() ? extent.get<double>() : 0;
-      if (number < 1 || number > kLargestExtent || number != std::floor(number)) {
-        return fields.Fail(LastOf(path, name), absl::StrFormat("a whole number from 1 to %g", kLargestExtent), extent);
+      if (number < 1 || number > kLargestCount || number != std::floor(number)) {
+        return fields.Fail(LastOf(path, name), absl::StrFormat("a whole number from 1 to %g", kLargestCount), extent);
       }
       value->push_back(static_cast<int64_t>(number));
     });
@@ -183,12 +183,14 @@ class LayerReader {
   void Append(const Read& all, size_t index, const std::string& path) {
     if (index > 0 && !last_.valid()) return;
     const std::string* const known = NameOf(all[index]);
-    const std::string quoted = known != nullptr ? " " + base::Quoted(base::WholeCharacters(*known, kLongestName)) : "";
+    const std::string quoted =
+        known != nullptr ? " " + base::Quoted(base::WholeCharacters(*known, layers::kLongestLayerName)) : "";
     std::string name, type;
     JsonFields fields(all[index], path + quoted, status_);
     fields.Text("name", name, true);
     fields.Word("type", Types(), type);
-    if (name.size() > kLongestName) fields.Fail("name", absl::StrFormat("at most %d bytes", kLongestName), name.size());
+    if (name.size() > layers::kLongestLayerName)
+      fields.Fail("name", absl::StrFormat("at most %d bytes", layers::kLongestLayerName), name.size());
     if (!status_.ok()) return;
     layers::Layer layer = *DefaultLayer(type);
     std::vector<layers::LayerId> inputs = InputsOf(fields, layer, name, all);
@@ -231,7 +233,7 @@ class LayerReader {
 
   // What to do about an input that is no layer before its reader.
   std::string Hint(const Read& input, const std::string& reader, const Read& all) const {
-    if (!input.is_string() || input.get<std::string>().size() > kLongestName) return "";
+    if (!input.is_string() || input.get<std::string>().size() > layers::kLongestLayerName) return "";
     const auto name = input.get<std::string>();
     if (name == reader) return " (that is this layer itself)";
     std::vector<std::string> before;
@@ -314,8 +316,8 @@ absl::StatusOr<Network> NetworkFromJson(absl::string_view text) {
   LayerReader reader(builder, status);
   size_t count = 0;
   fields.Each("layers", false, [&](const Read&, const std::string& path) {
-    if (count == kMostLayers)
-      return fields.Fail("layers", absl::StrFormat("at most %d", kMostLayers), json["layers"].size());
+    if (count == layers::kMostLayers)
+      return fields.Fail("layers", absl::StrFormat("at most %d", layers::kMostLayers), json["layers"].size());
     reader.Append(json["layers"], count++, path);
   });
   fields.Finish();

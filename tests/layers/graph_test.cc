@@ -118,6 +118,25 @@ TEST(GraphBuilder, ALayerReadsAtMostAThousandInputs) {
   EXPECT_THAT(with(1001), HasSubstr("Add \"add\": expected at most 1000 inputs, found 1001"));
 }
 
+// As many, as long and as large as a network file holds, so that weights can state the network.
+TEST(GraphBuilder, LayersNamesAndCountsAreThoseOfNetworkFiles) {
+  const auto with = [](size_t relus, const std::string& name, int64_t lrn_size) {
+    GraphBuilder net("net");
+    auto x = net.Lrn("lrn", net.Input("images", {4, 1, 1}), {.size = lrn_size});
+    for (size_t i = 1; i < relus; ++i) x = net.Relu(absl::StrCat("relu", i), x);
+    net.SoftmaxCrossEntropy("loss", net.Flatten("flat", net.Relu(name, x)));
+    return std::string(std::move(net).Build().status().message());
+  };
+  const std::string longest(kLongestLayerName, 'x'), longer = absl::StrCat("é", longest.substr(1));
+  EXPECT_EQ(with(kMostLayers - 4, longest, kLargestCount - 1), "");
+  EXPECT_EQ(with(kMostLayers - 3, "last", 5),
+            "network \"net\", SoftmaxCrossEntropy \"loss\": expected at most 10000 layers, found one more");
+  EXPECT_EQ(with(1, longer, 5), "network \"net\", Relu \"" + longer.substr(0, longer.size() - 1) +
+                                    "\": expected a name of at most 200 bytes, found 201");
+  EXPECT_EQ(with(1, "r", kLargestCount + 1),
+            "network \"net\", Lrn \"lrn\": expected size of at most 1000000000000, found 1000000000001");
+}
+
 TEST(GraphBuilder, EveryLayerReachesALoss) {
   EXPECT_THAT(ErrorOf([](GraphBuilder& net) { net.Relu("r", net.Input("images", {4})); }), HasSubstr("SoftmaxCrossEntropy"));
   EXPECT_THAT(ErrorOf([](GraphBuilder&) {}), HasSubstr("Input"));

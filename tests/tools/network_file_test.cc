@@ -116,15 +116,15 @@ TEST(NetworkFile, EveryLayerAndInitialiserIsReadAsItWasWritten) {
   x = net.Gelu("gelu", net.BatchNorm("bn", x, {.epsilon = 1e-3, .momentum = 0.3, .initial_weight = 0}));
   const auto norm = net.LayerNorm("norm", x, {.epsilon = 1e-6});
   const auto narrow =
-      net.Conv2d("narrow", x, {.out_channels = 4, .weight_init = Initializer{Initializer::Kind::kGaussian, 0.01}});
+      net.Conv2d("narrow", x, {.out_channels = 4, .weight_init = Initializer{Initializer::Kind::kGaussian, 1e38}});
   x = net.Add("sum", {norm, x, norm});
   x = net.AddNarrow("wide", x, narrow);
-  x = net.Lrn("lrn", x, {.size = 3, .groups = 2, .alpha = 0.1, .beta = 0.5, .k = 1});
+  x = net.Lrn("lrn", x, {.size = 3, .groups = 2, .alpha = 1e-38, .beta = 1e38, .k = 1});
   x = net.AvgPool("mean", x, {.kernel = 2, .kernel_w = 1, .stride = 1, .pad = 0, .count_pad = false, .ceil_mode = true});
   x = net.MaxPool("max", x, {.kernel = 2, .stride = 1, .pad = 1, .ceil_mode = true});
   x = net.Flatten("flatten", net.Concat("three", {net.Concat("both", {x, x}), x}));
   x = net.Dropout("dropout", net.Relu("relu", x), {.rate = 0.25});
-  x = net.FullyConnected("fc", x, {.out_features = 5, .bias_init = {Initializer::Kind::kConstant, -1.5}});
+  x = net.FullyConnected("fc", x, {.out_features = 5, .bias_init = {Initializer::Kind::kConstant, -1e38}});
   net.SoftmaxCrossEntropy("loss", x, {.weight = 2, .label_smoothing = 0.2});
   absl::StatusOr<layers::LayerGraph> graph = std::move(net).Build();
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -200,9 +200,9 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
   EXPECT_EQ(ErrorOf("\"name\": \"conv1\", ", ""), "layers[1].name: missing");
   EXPECT_TRUE(NetworkFromJson(absl::StrReplaceAll(kSmall, {{"[1, 8, 8]", "[1, 8.0, 8]"}})).ok()) << "as scripts write it";
   EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8.5, 8]"),
-              HasSubstr("sample_shape[1]: expected a whole number from 1 to 1e+09, found 8.5"));
+              HasSubstr("sample_shape[1]: expected a whole number from 1 to 1e+12, found 8.5"));
   EXPECT_EQ(ErrorOf("[1, 8, 8]", "[1, 0, 8]"),
-            "layers[0] \"images\".sample_shape[1]: expected a whole number from 1 to 1e+09, found 0");
+            "layers[0] \"images\".sample_shape[1]: expected a whole number from 1 to 1e+12, found 0");
   EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8]"),
               HasSubstr("Input \"images\": expected a sample shape [C,H,W] or [F] of positive extents, found [1,8]"));
   EXPECT_THAT(ErrorOf("sample_shape", "sampleshape"),
