@@ -71,7 +71,11 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> MakeCudaBackend(const CudaOptio
   }
   const auto made = std::make_shared<Resources>();
   Resources& resources = *made;
-  resources.uses_nccl = calls->HasNccl().ok() && options.collectives != Collectives::kPeer;
+  if (options.collectives != Collectives::kPeer) {
+    const absl::Status has = calls->HasNccl();
+    resources.uses_nccl = has.ok();
+    resources.lack_of_nccl = std::string(has.message());
+  }
   resources.calls = std::move(calls);
   resources.precision = options.precision;
   resources.deterministic = options.deterministic;

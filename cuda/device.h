@@ -42,7 +42,8 @@ struct Resources {
   bool deterministic = false;
   bool times_tasks = false;
   Graphs graphs = Graphs::kOff;
-  bool uses_nccl = false;  // where it serves
+  bool uses_nccl = false;    // where it serves
+  std::string lack_of_nccl;  // why it is not used, where it was to be if found
   engine::MemoryBooks books;
 };
 

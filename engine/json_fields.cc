@@ -35,7 +35,7 @@ std::string Expected(const char* kind, Bounds bounds, const nlohmann::json& foun
   if (above_zero)
     return absl::StrCat(kind, " above 0", bounded ? absl::StrFormat(" and at most %g", bounds.most) : "", unit);
   const bool is_below = found.is_number() && found.get<double>() < bounds.least;
-  if (bounds.least == kAnyNumber.least && !is_below) {
+  if (bounds.least <= kAnyNumber.least && !is_below) {
     return absl::StrCat(kind, bounded ? absl::StrFormat(" of at most %g", bounds.most) : "", unit);
   }
   if (!bounded) return absl::StrFormat("%s of at least %g%s", kind, bounds.least, unit);

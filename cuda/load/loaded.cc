@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Load(Resources& resour
                         "are slower, and the host waits for them",
                         static_cast<double>(refused) / 1e6));
   }
+  if (loaded->lacks_nccl_) {
+    loaded->notes_.push_back(absl::StrCat(resources.lack_of_nccl, "; GPUs add and gather by copies between each other"));
+  }
   loaded->added_reorders_.clear();
   RETURN_IF_ERROR(loaded->PrepareTasks());
   RETURN_IF_ERROR(loaded->MakeEvents());
@@ -168,7 +171,8 @@ absl::Status CudaProgram::PrepareMeeting(absl::Span<const TaskId> sides) {
   std::vector<TaskContext> contexts;
   for (TaskId id : members) contexts.push_back(ContextOf(program_.task(id), 0));
   const Reach reach = [&](int gpu, int other) { return resources_.calls->CanReach(gpu, other); };
-  const bool by_nccl = collective != nullptr && resources_.uses_nccl && NcclServes(contexts, nccl_sums_);
+  const bool serves = collective != nullptr && NcclServes(contexts, nccl_sums_), by_nccl = serves && resources_.uses_nccl;
+  lacks_nccl_ = lacks_nccl_ || (serves && !resources_.lack_of_nccl.empty());
   sums_by_nccl_ = sums_by_nccl_ || (by_nccl && Sums(collective->kind));
   ASSIGN_OR_RETURN(std::vector<MemberCalls> prepared, collective == nullptr ? PrepareExchange(contexts, reach)
                                                       : by_nccl ? PrepareNccl(contexts, communicators_[collective->group])

@@ -129,6 +129,7 @@ class CudaProgram : public engine::LoadedProgram, private Issuer {
   StepEvents events_;
   StepGraphs graphs_;
   bool nccl_sums_ = false, sums_by_nccl_ = false;  // whether NCCL may sum, and whether it does
+  bool lacks_nccl_ = false;                        // whether there is a collective that it would have served
   std::vector<int> communicators_;                 // of NCCL, by group of the Program; −1: none, or not made yet
   std::vector<engine::AddedReorder> added_reorders_;
 

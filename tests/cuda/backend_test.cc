@@ -198,7 +198,8 @@ TEST(CudaBackend, AStepThatCannotBeAGraphIsNotedOrIsAnErrorWhereItMustBe) {
     for (const bool must : {true, false}) {
       SCOPED_TRACE(absl::StrCat("captures ", captures, " must ", must));
       Made made =
-          MakeBackend({.devices = 4, .graphs = must ? Graphs::kOn : Graphs::kAuto}, {.gpus = 4, .captures = captures});
+          MakeBackend({.devices = 4, .collectives = Collectives::kPeer, .graphs = must ? Graphs::kOn : Graphs::kAuto},
+                      {.gpus = 4, .captures = captures});
       const auto [status, notes] = FourSteps(program, made);
       EXPECT_EQ(made.calls->graph_launches(), captures ? 2 : 0);
       EXPECT_EQ(status.ok(), captures || !must) << status;
@@ -303,6 +304,22 @@ TEST(CudaBackend, MemoryThatTheSystemDoesNotPinIsNoted) {
       EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("the system did not pin 0.0 MB")));
     }
   }
+}
+
+TEST(CudaBackend, NcclThatIsMissingIsNotedWhereItWouldHaveServed) {
+  const auto notes_of = [](const char* plan, Collectives collectives, const HostCallsOptions& host) {
+    const program::Program program = Lowered("two_column", plan, 2, 4);
+    Made made = MakeBackend({.devices = 2, .collectives = collectives}, host);
+    const auto executor = engine::Executor::Create(program, *made.backend);
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    return executor.ok() ? (*executor)->loaded().Notes() : std::vector<std::string>{};
+  };
+  EXPECT_THAT(notes_of("data", Collectives::kAuto, {.gpus = 2, .has_memory = false}),
+              testing::ElementsAre("NCCL cannot be loaded (none on the host); GPUs add and gather by copies between each "
+                                   "other"));
+  EXPECT_THAT(notes_of("data", Collectives::kPeer, {.gpus = 2, .has_memory = false}), testing::IsEmpty());
+  EXPECT_THAT(notes_of("data", Collectives::kAuto, {.gpus = 1, .has_memory = false}), testing::IsEmpty()) << "one GPU";
+  EXPECT_THAT(notes_of("data", Collectives::kAuto, {.gpus = 2, .nccl = true, .has_memory = false}), testing::IsEmpty());
 }
 
 TEST(CudaBackend, MemoryThatIsMissingLeavesTheBooksInOrder) {
@@ -444,7 +461,9 @@ TEST(CudaBackend, AComparisonOfPlansTellsWhatIsNotedOfTheirSteps) {
         tools::VerifyPlan(*graph, *plan, *digits,
                           {.steps = 4,
                            .make_backend = [&](int devices) -> absl::StatusOr<std::unique_ptr<engine::Backend>> {
-                             return MakeBackend({.devices = devices}, {.gpus = devices, .captures = captures}).backend;
+                             return MakeBackend({.devices = devices, .collectives = Collectives::kPeer},
+                                                {.gpus = devices, .captures = captures})
+                                 .backend;
                            },
                            .lower = {.global_batch = 4}});
     ASSERT_TRUE(report.ok()) << report.status();

@@ -221,6 +221,8 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
               HasSubstr("\"conv2\".weight_init.gausian: unknown field, did you mean \"gaussian\"?"));
   EXPECT_EQ(ErrorOf(R"({"gaussian": 0.01})", R"({"gaussian": -0.01})"),
             "layers[3] \"conv2\".weight_init.gaussian: expected a number of at least 0, found -0.01");
+  EXPECT_EQ(ErrorOf(R"({"gaussian": 0.01})", R"({"constant": "0"})"),
+            "layers[3] \"conv2\".weight_init.constant: expected a number, found \"0\"");
   EXPECT_EQ(std::string(NetworkFromJson("[]").status().message()), "expected an object, found a list");
   EXPECT_EQ(ErrorOf(R"("layers": [)", R"("layers": [ 3,)"), "layers[0]: expected an object, found 3");
 }
