@@ -112,12 +112,6 @@ absl::StatusOr<std::vector<int>> MembersOf(const TransfersFlags& flags) {
   return std::vector<int>{std::max(gpus.count, 2)};
 }
 
-std::vector<int64_t> SizesOf(const TransfersFlags& flags) {
-  std::vector<int64_t> sizes;
-  for (int64_t size = flags.least_bytes; size <= flags.most_bytes; size *= flags.factor) sizes.push_back(size);
-  return sizes;
-}
-
 // An operation between so many devices, with all its sizes.
 struct Sweep {
   std::string operation;
@@ -134,6 +128,18 @@ std::vector<Sweep> SweepsOf(const TransfersFlags& flags, const std::vector<int>&
     for (int count : members) sweeps.push_back({what, count});
   }
   return sweeps;
+}
+
+// Of each size once, as it is rounded.
+std::vector<tools::TransferCase> CasesOf(const TransfersFlags& flags, const Sweep& sweep) {
+  std::vector<tools::TransferCase> cases;
+  for (int64_t size = flags.least_bytes; size <= flags.most_bytes; size *= flags.factor) {
+    const int64_t bytes = sweep.operation == "all_gather" ? size / sweep.members : size;
+    tools::TransferCase next{.operation = sweep.operation, .members = sweep.members, .bytes = bytes};
+    next.bytes = tools::RoundedBytes(next);
+    if (cases.empty() || next.bytes > cases.back().bytes) cases.push_back(std::move(next));
+  }
+  return cases;
 }
 
 void PrintHeader(const TransfersFlags& flags, const Versions& versions) {
@@ -220,12 +226,11 @@ class Transfers {
     ASSIGN_OR_RETURN(versions_, VersionsOf(flags_.backend, devices));
     if (!flags_.json) PrintHeader(flags_, versions_);
     const std::vector<Sweep> sweeps = SweepsOf(flags_, members_);
-    const std::vector<int64_t> sizes = SizesOf(flags_);
-    total_ = static_cast<int64_t>(sweeps.size() * sizes.size());
+    for (const Sweep& sweep : sweeps) total_ += static_cast<int64_t>(CasesOf(flags_, sweep).size());
     if (flags_.matrix == "on") total_ += devices * (devices - 1);
     for (const Sweep& sweep : sweeps) {
       if (!flags_.json) PrintColumns(sweep);
-      for (int64_t size : sizes) RETURN_IF_ERROR(RunRow(sweep, size));
+      for (const tools::TransferCase& transfer : CasesOf(flags_, sweep)) RETURN_IF_ERROR(RunRow(transfer));
     }
     if (flags_.matrix == "on") RETURN_IF_ERROR(RunPairs(devices));
     return absl::OkStatus();
@@ -270,9 +275,8 @@ class Transfers {
                               [&](int devices) { return OpenBackend(flags_.backend, devices, 1, /*times_tasks=*/true); });
   }
 
-  absl::Status RunRow(const Sweep& sweep, int64_t size) {
-    TransferRow row{.transfer = {.operation = sweep.operation, .members = sweep.members, .bytes = size}};
-    if (sweep.operation == "all_gather") row.transfer.bytes = size / sweep.members;
+  absl::Status RunRow(const tools::TransferCase& transfer) {
+    TransferRow row{.transfer = transfer};
     ASSIGN_OR_RETURN(row.run, RunOne(row.transfer));
     if (!flags_.json) PrintRow(row, flags_.checks > 0);
     rows_.push_back(std::move(row));

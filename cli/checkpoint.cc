@@ -114,9 +114,10 @@ void Print(const CommandFlags& flags, const std::vector<Found>& all) {
       continue;
     }
     const engine::Manifest& m = found.manifest;
-    const std::string loss = std::isfinite(m.position.loss)
-                                 ? absl::StrFormat("mean loss %.4f since the checkpoint before", m.position.loss)
-                                 : "no loss";
+    const std::string loss =
+        std::isfinite(m.position.loss)
+            ? absl::StrFormat("mean loss %.4f since the checkpoint before or the run's start", m.position.loss)
+            : "no loss";
     const std::string test = m.test.has_value() ? absl::StrFormat(", test top-1 %.2f %%", 100 * m.test->top1) : "";
     PrintLine(absl::StrFormat("%s: step %d, sample %d, %s%s, %.1f MB, written under %s%s", found.path, m.position.step,
                               m.position.sample, loss, test, static_cast<double>(found.manifest.Bytes()) / 1e6, m.plan,

@@ -99,13 +99,15 @@ int ReportUnwritten(int error) {
 }
 
 int Report(const absl::Status& status, const Outcome& outcome) {
+  const int error = std::fflush(stdout) != 0 ? errno : 0;
+  const bool is_unwritten =
+      (error != 0 || std::ferror(stdout)) && g_signal != SIGHUP;  // a terminal that has gone reads nothing
   if (!status.ok()) {
     SayError(status.message(), /*has_lines=*/absl::IsResourceExhausted(status));
+    if (is_unwritten) ReportUnwritten(error);
     return colonnade::cli::ExitCodeOf(status);
   }
-  const int error = std::fflush(stdout) != 0 ? errno : 0;
-  const bool is_unwritten = error != 0 || std::ferror(stdout);
-  if (is_unwritten && g_signal != SIGHUP) return ReportUnwritten(error);  // a terminal that has gone reads nothing
+  if (is_unwritten) return ReportUnwritten(error);
   if (outcome.interrupted) {
     SayError(absl::StrCat("stopped early, as asked; ",
                           outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved));

@@ -132,24 +132,26 @@ bool ReasonsAreQuick(const Prediction& p) {
   return static_cast<size_t>(layers) * p.lowered.program.tasks.size() <= kMostTasksForReasons;
 }
 
-double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+std::string Megabytes(int64_t bytes) { return absl::StrFormat("%.3f", static_cast<double>(bytes) / 1e6); }
 
 void PrintLayers(const Prediction& p) {
   const bool reasons = !p.candidates.empty() && ReasonsAreQuick(p);
   if (!p.candidates.empty() && !reasons) {
     PrintLine("What another split of a layer would cost: --explain=LAYER says it of one, since here it takes long for all.");
   }
-  PrintLine(absl::StrFormat("%-20s %-18s %12s%s", "layer", "strategy", "all send MB", reasons ? "   why" : ""));
+  size_t widest = 20;
+  for (const layers::LayerNode& node : p.session.graph.nodes) widest = std::max(widest, WidthOf(Printable(node.name)));
+  const auto row = [&](absl::string_view layer, absl::string_view strategy, absl::string_view sent) {
+    return absl::StrFormat("%s %-18s %12s", PadRight(layer, widest), strategy, sent);
+  };
+  PrintLine(absl::StrCat(row("layer", "strategy", "all send MB"), reasons ? "   why" : ""));
   for (const layers::LayerNode& node : p.session.graph.nodes) {
     const std::string reason = reasons && !node.parameters.empty() ? "   " + Reason(p, node) : "";
-    PrintLine(absl::StrFormat("%s %-18s %12.3f%s", PadRight(node.name, 20), tools::StrategiesOf(p.session.plan, node.name),
-                              Megabytes(p.sent.OfLayer(node.name)), reason));
+    const std::string strategies = tools::StrategiesOf(p.session.plan, node.name);
+    PrintLine(absl::StrCat(row(node.name, strategies, Megabytes(p.sent.OfLayer(node.name))), reason));
   }
-  if (p.sent.statistics > 0) {
-    PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "running statistics", "all-reduce", Megabytes(p.sent.statistics)));
-  }
-  PrintLine(absl::StrFormat("%-20s %-18s %12.3f", "gradients", partition::Name(p.session.plan.reduction),
-                            Megabytes(p.sent.gradients)));
+  if (p.sent.statistics > 0) PrintLine(row("running statistics", "all-reduce", Megabytes(p.sent.statistics)));
+  PrintLine(row("gradients", partition::Name(p.session.plan.reduction), Megabytes(p.sent.gradients)));
 }
 
 // What a row of the ranking shows of a candidate's plan.

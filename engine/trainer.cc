@@ -331,15 +331,6 @@ class Training {
     const int64_t step = steps_done();
     if (!result.not_finite.empty() && !options_.skips_not_finite)
       return NotFiniteInTraining(absl::StrCat("step ", step + 1), result);
-    skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
-    // A run that goes on has had other steps.
-    const bool are_all = options_.start.step == 0 && skipped_in_a_row_ == options_.steps;
-    if (are_all || skipped_in_a_row_ == kMostSkippedInARow) {
-      return NotFiniteInTraining(skipped_in_a_row_ == 1 ? "the only step was skipped"
-                                                        : absl::StrFormat("%s %d steps were skipped; in the last",
-                                                                          are_all ? "all" : "the last", skipped_in_a_row_),
-                                 result);
-    }
     report_.losses.push_back(result.loss);
     report_.skipped_steps += result.is_gate_closed;
     if (step == copied_before_) AddHeldUp();
@@ -352,7 +343,18 @@ class Training {
                         .labels = result.labels,
                         .elapsed = Elapsed(now)});
     }
-    return absl::OkStatus();
+    return CheckSkipped(result);
+  }
+
+  // A run that has skipped all its steps, or too many in a row, ends. One that goes on has had other steps.
+  absl::Status CheckSkipped(const ScoredStep& result) {
+    skipped_in_a_row_ = result.is_gate_closed ? skipped_in_a_row_ + 1 : 0;
+    const bool are_all = options_.start.step == 0 && skipped_in_a_row_ == options_.steps;
+    if (!are_all && skipped_in_a_row_ != kMostSkippedInARow) return absl::OkStatus();
+    return NotFiniteInTraining(skipped_in_a_row_ == 1 ? "the only step was skipped"
+                                                      : absl::StrFormat("%s %d steps were skipped; in the last",
+                                                                        are_all ? "all" : "the last", skipped_in_a_row_),
+                               result);
   }
 
   void AddHeldUp() {

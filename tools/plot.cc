@@ -15,7 +15,8 @@ namespace colonnade::tools {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 430, kLeft = 70, kRight = 20, kTop = 74, kBottom = 76;
-constexpr double kFloor = kHeight - kBottom;  // where the axis of x lies
+constexpr double kTitleRight = 28, kTickGap = 8;  // of the axis of y
+constexpr double kFloor = kHeight - kBottom;      // where the axis of x lies
 constexpr double kLeastRadius = 2, kMostRadius = 14;
 constexpr double kCap = 4;  // half the cross-line of an error bar
 constexpr double kFirstLegendRow = 44, kLegendRow = 17;
@@ -95,22 +96,29 @@ class LegendRows {
   double x_ = kLeft, y_ = kFirstLegendRow;
 };
 
+// Where the axis of y stands: its title and its widest number are left of it.
+double LeftOf(const Axis& y_axis) {
+  double widest = 0;
+  for (double tick : y_axis.ticks()) widest = std::max(widest, TextWidth(absl::StrFormat("%g", tick), 12));
+  return std::max(kLeft, kTitleRight + widest + kTickGap);
+}
+
 // The axes, and what is drawn in their units.
 class Canvas {
  public:
   Canvas(const PlotTitles& titles, const Axis& x_axis, const Axis& y_axis, double top = kTop)
-      : svg_(kWidth, kHeight), x_axis_(x_axis), y_axis_(y_axis), top_(top) {
+      : svg_(kWidth, kHeight), x_axis_(x_axis), y_axis_(y_axis), top_(top), left_(LeftOf(y_axis)) {
     svg_.Text(kWidth / 2, 22, Clipped(titles.title, 14, kWidth + 60), {.size = 14, .anchor = Anchor::kMiddle, .bold = true});
     for (double y : y_axis_.ticks()) {
-      if (Y(y) < kFloor) svg_.Line(kLeft, Y(y), kWidth - kRight, Y(y), Paint::kRule);
-      svg_.Line(kLeft - 4, Y(y), kLeft, Y(y), Paint::kInk);
-      svg_.Text(kLeft - 8, Y(y) + 4, absl::StrFormat("%g", y), {.anchor = Anchor::kEnd});
+      if (Y(y) < kFloor) svg_.Line(left_, Y(y), kWidth - kRight, Y(y), Paint::kRule);
+      svg_.Line(left_ - 4, Y(y), left_, Y(y), Paint::kInk);
+      svg_.Text(left_ - kTickGap, Y(y) + 4, absl::StrFormat("%g", y), {.anchor = Anchor::kEnd});
     }
-    svg_.Text((kLeft + kWidth - kRight) / 2, kHeight - 12, titles.x, {.size = 13, .anchor = Anchor::kMiddle});
+    svg_.Text((left_ + kWidth - kRight) / 2, kHeight - 12, titles.x, {.size = 13, .anchor = Anchor::kMiddle});
     svg_.Text(20, (top_ + kFloor) / 2, titles.y, {.size = 13, .anchor = Anchor::kMiddle, .turn = -90});
   }
 
-  double X(double x) const { return kLeft + x_axis_.PartOf(x) * (kWidth - kLeft - kRight); }
+  double X(double x) const { return left_ + x_axis_.PartOf(x) * (kWidth - left_ - kRight); }
   double Y(double y) const { return kFloor - y_axis_.PartOf(y) * (kFloor - top_); }
 
   void TicksOfX() {
@@ -185,8 +193,8 @@ class Canvas {
               {.anchor = ceiling.named_at_end ? Anchor::kEnd : Anchor::kStart, .turn = along * 180 / std::numbers::pi});
   }
   std::string Finish() && {
-    svg_.Line(kLeft, kFloor, kWidth - kRight, kFloor, Paint::kInk);
-    svg_.Line(kLeft, kFloor, kLeft, top_, Paint::kInk);
+    svg_.Line(left_, kFloor, kWidth - kRight, kFloor, Paint::kInk);
+    svg_.Line(left_, kFloor, left_, top_, Paint::kInk);
     return std::move(svg_).Finish();
   }
 
@@ -200,7 +208,7 @@ class Canvas {
 
   Svg svg_;
   const Axis x_axis_, y_axis_;
-  const double top_;
+  const double top_, left_;
   LegendRows legend_;
 };
 

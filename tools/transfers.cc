@@ -248,6 +248,8 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
   return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
 }
 
+int64_t RoundedBytes(const TransferCase& transfer) { return 4 * ElementsOf(transfer); }
+
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend) {
   const int64_t elements = ElementsOf(transfer);

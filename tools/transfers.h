@@ -41,6 +41,9 @@ struct TransferCase {
   bool one_way = false;
 };
 
+// Returns `bytes` of a transfer as rounded.
+int64_t RoundedBytes(const TransferCase& transfer);
+
 struct TransferOptions {
   int checks = 1;  // runs before those that are timed, each of other data
   int warm_ups = 1, repeats = 5;

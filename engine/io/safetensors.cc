@@ -386,8 +386,10 @@ bool IsBatchCounter(absl::string_view name) { return absl::EndsWith(name, "num_b
 // The length of the header's JSON, then that, filled up with spaces to a multiple of 8 bytes.
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors, const Metadata& metadata) {
   RETURN_IF_ERROR(CheckStated(tensors));
-  Json header = Json::object();
-  if (!metadata.empty()) header[kMetadata] = metadata;
+  Checksum sum(metadata);
+  for (const TensorView& tensor : tensors) sum.AddTensor(tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));
+  Json header = {{kMetadata, metadata}};
+  header[kMetadata][kChecksum] = sum.digits();
   uint64_t at = 0;
   for (const TensorView& tensor : tensors) {
     const uint64_t end = at + tensor.bytes.size();
@@ -406,9 +408,9 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
   }
 }
 
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves) {
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves, Sum sum) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes, halves));
-  RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
+  if (sum == Sum::kIsChecked) RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   TensorFile file{.tensors = {}, .metadata = std::move(parsed.header.metadata)};
   file.tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {
@@ -442,11 +444,7 @@ bool LooksLikeSafetensors(absl::string_view bytes) {
 }
 
 absl::Status SaveTensors(const std::string& path, absl::Span<const TensorView> tensors, const Metadata& metadata) {
-  Checksum sum(metadata);
-  for (const TensorView& tensor : tensors) sum.AddTensor(tensor.name, DtypeOf(tensor), tensor.shape, BytesOf(tensor));
-  Metadata all = metadata;
-  all[kChecksum] = sum.digits();
-  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors, all));
+  ASSIGN_OR_RETURN(std::string header, SafetensorsHeader(tensors, metadata));
   return ReplaceFile(path, [&](Append append) {
     absl::Status s = append(header);
     for (const TensorView& tensor : tensors) {

@@ -23,7 +23,7 @@ namespace colonnade::engine {
 // Texts that a file states beside its tensors, by keys that begin with "colonnade_". Texts of other programs are not read.
 using Metadata = std::map<std::string, std::string>;
 
-// Returns what stands before the bytes of `tensors` in a file, without a checksum. InvalidArgument that names the tensor
+// Returns what stands before the bytes of `tensors` in a file, with their checksum. InvalidArgument that names the tensor
 // where two have one name, a name is not UTF-8, or shape and number of bytes differ; or where a text is not UTF-8.
 absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tensors, const Metadata& metadata = {});
 
@@ -34,12 +34,14 @@ struct TensorFile {
 };
 // What becomes of F16 and BF16 tensors; every one of their numbers is a float, too.
 enum class Halves { kAreRefused, kBecomeFloats };
+// What becomes of the checksum: it is not asked where the reader has sums of its own.
+enum class Sum { kIsChecked, kIsIgnored };
 // Returns the F32 and F64 tensors of a file, whose contents are `bytes`, in the order of their bytes, which are not copied,
 // and its metadata without the checksum. Counters of batches are left out. InvalidArgument with tensor, expected and found
 // where the file breaks a rule of the format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave
-// a hole, sizes that do not fit shapes) or its checksum is not the one that it states. MapWeights (engine/io/weights.h)
-// reads files.
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves = Halves::kAreRefused);
+// a hole, sizes that do not fit shapes) or its checksum, where it is checked, is not the one that it states. MapWeights
+// (engine/io/weights.h) reads files.
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves = Halves::kAreRefused, Sum sum = Sum::kIsChecked);
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);  // those of ViewFile
 // Returns the metadata of ViewFile by looking at the header alone, so that damaged tensors are not noticed.
 absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes);

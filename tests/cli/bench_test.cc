@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,17 @@ TEST_F(Command, BenchTransfersPrintsRowsAsNcclTests) {
   EXPECT_THAT(sizes, ElementsAre(4096, 8192, 16384, 4092, 8184, 16380));
   // The pairs: a row and a column for each device.
   EXPECT_THAT(r.out, ::testing::ContainsRegex("\n  0 +N/A +[0-9.]+ +[0-9.]+\n  1 +[0-9.]+ +N/A +[0-9.]+\n"));
+}
+
+TEST_F(Command, BenchTransfersMeasuresASizeOnce) {
+  const Result r =
+      Run("bench transfers --operation=all_gather,channel_slice -b 4 -e 16K -f 2 -g 2 -n 1 -w 0 --matrix=off --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::map<std::string, std::vector<int64_t>> sizes;
+  const json found = json::parse(r.out);
+  for (const json& row : found["transfers"]) sizes[row["operation"]].push_back(row["size_bytes"]);
+  EXPECT_THAT(sizes["all_gather"], ElementsAre(16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384));
+  EXPECT_THAT(sizes["channel_slice"], ElementsAre(8192, 16384));
 }
 
 TEST_F(Command, BenchTransfersPrintsJsonThatCalibrateReads) {

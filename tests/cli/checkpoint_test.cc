@@ -291,7 +291,7 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   const Result show = Run(absl::StrCat("checkpoint show ", Run1()));
   EXPECT_EQ(show.code, 0) << show.err;
   EXPECT_THAT(show.out, HasSubstr(absl::StrCat(At(3), ": step 3, sample 192, mean loss ")));
-  EXPECT_THAT(show.out, HasSubstr(" since the checkpoint before, "));
+  EXPECT_THAT(show.out, HasSubstr(" since the checkpoint before or the run's start, "));
   EXPECT_THAT(show.out, HasSubstr("written under single on 1 device"));
   const json all = json::parse(Run(absl::StrCat("checkpoint verify --json ", Run1())).out)["checkpoints"];
   ASSERT_EQ(all.size(), 3u);
@@ -315,15 +315,29 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_EQ(bad.code, 65);
   EXPECT_THAT(bad.out, HasSubstr(absl::StrCat(At(3), ": step 3")));
   EXPECT_THAT(bad.err, HasSubstr(At(2) + "/weights.safetensors"));
+  if (std::filesystem::exists("/dev/full")) {
+    const auto onto_full_disk = [] { (void)std::freopen("/dev/full", "w", stdout); };
+    const Result lost = Wait(Start(absl::StrCat("checkpoint verify ", Run1()), onto_full_disk));
+    EXPECT_EQ(lost.code, 65);
+    EXPECT_THAT(lost.err, HasSubstr(At(2) + "/weights.safetensors"));
+    EXPECT_THAT(lost.err,
+                HasSubstr("\ncolonnade: cannot write the results to the standard output: No space left on device\n"));
+  }
   ExpectError(absl::StrCat("checkpoint show ", In("none")), 66, {In("none")});
   ExpectError(absl::StrCat("checkpoint export ", Run1()), 2, {"--out"});
   ExpectError(absl::StrCat("checkpoint export --averages ", Run1(), " --out=", In("e")), 2,
               {"--averages", "found none in", "leave --averages out"});
-  std::string weights = *engine::ReadFile(At(3) + "/weights.safetensors", int64_t{1} << 20);
-  weights.back() ^= 1;
-  ASSERT_TRUE(engine::ReplaceFile(At(3) + "/weights.safetensors", weights).ok());
-  ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", At(3), "/weights.safetensors"), 65,
-              {At(3) + "/weights.safetensors: tensor", "expected XXH3"});
+  const std::string good = *engine::ReadFile(At(3) + "/weights.safetensors", int64_t{1} << 20);
+  std::string damaged = good;
+  damaged.back() ^= 1;
+  const std::string of_another = *engine::ReadFile(At(1) + "/weights.safetensors", int64_t{1} << 20);
+  for (const auto& [weights, why] :
+       {std::pair{damaged, "safetensors: expected tensors of checksum"}, {of_another, "expected XXH3"}}) {
+    ASSERT_TRUE(engine::ReplaceFile(At(3) + "/weights.safetensors", weights).ok());
+    ExpectError(absl::StrCat("eval --model=two_column --data=digits --width=0.25 --init=", At(3), "/weights.safetensors"),
+                65, {At(3) + "/weights.safetensors: ", why});
+  }
+  ASSERT_TRUE(engine::ReplaceFile(At(3) + "/weights.safetensors", good).ok());
   std::string manifest = *engine::ReadFile(At(3) + "/manifest.json", int64_t{1} << 20);
   manifest[manifest.find("\"sample\"") + 1] ^= 1;
   ASSERT_TRUE(engine::ReplaceFile(At(3) + "/manifest.json", manifest).ok());

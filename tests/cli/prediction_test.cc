@@ -76,6 +76,24 @@ TEST_F(Command, PlanCountsBytesOfGradientsApartFromThoseOfRunningStatistics) {
   EXPECT_THAT(Run(absl::StrCat("plan ", flags)).out, HasSubstr("\nrunning statistics   all-reduce "));
 }
 
+TEST_F(Command, PlansColumnsStandBelowEachOtherWhateverLayersAreCalled) {
+  const std::string name(60, 'n');
+  Write("net.json",
+        absl::StrCat(R"({"colonnade_model": 1, "name": "net", "layers": [
+    {"name": "images", "type": "Input", "sample_shape": [4, 1, 1]}, {"name": ")",
+                     name, R"(", "type": "Flatten"}, {"name": "fc", "type": "FullyConnected", "out_features": 10},
+    {"name": "loss", "type": "SoftmaxCrossEntropy"}]})"));
+  const Result r = Run(absl::StrCat("plan --plan=single --batch=8 --machine=dgx1-v100 --model=", In("net.json")));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string out = "\n" + r.out;
+  for (const std::string& start : std::vector<std::string>{"layer ", "images ", name, "fc ", "gradients "}) {
+    const size_t at = out.find("\n" + start) + 1;
+    ASSERT_NE(at, 0u) << start;
+    const std::string row = out.substr(at, out.find('\n', at) - at);
+    EXPECT_EQ(row.size(), name.size() + 1 + 18 + 1 + 12) << row;
+  }
+}
+
 TEST_F(Command, PlanRefusesToDrawForGraphviz) {
   ExpectError(absl::StrCat("plan --drawing=", In("p.dot"), " ", kTitan), 2,
               {"--drawing: expected a file that ends in .svg or .txt"});

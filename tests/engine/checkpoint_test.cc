@@ -215,6 +215,17 @@ TEST_F(Checkpoint, AFlippedBitIsFoundWhereverItIs) {
   }
 }
 
+// A copy of the file has no manifest beside it.
+TEST_F(Checkpoint, AFileAloneKnowsItsDamageToo) {
+  Save(Drawn(1, 1));
+  for (const std::string& file : {Files()[0], Files()[1]}) {
+    std::string bytes = *ReadFile(file);
+    ASSERT_TRUE(ViewFile(bytes).ok());
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    EXPECT_THAT(std::string(ViewFile(bytes).status().message()), HasSubstr("expected tensors of checksum"));
+  }
+}
+
 TEST_F(Checkpoint, ACutALongerAMissingAndASwappedFileAreFound) {
   Save(Drawn(1, 1));
   for (const std::string& file : Files()) {

@@ -326,7 +326,9 @@ TEST(Train, ASumOverDevicesThatIsNotFiniteEndsTrainingOrIsSkipped) {
   EXPECT_THAT(std::string(clipped.message()), HasSubstr("step 1: " + what));
   EXPECT_EQ(skipped.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(skipped.message()), HasSubstr("all 3 steps were skipped; in the last: " + what));
-  EXPECT_EQ(report.skipped_steps, static_cast<int64_t>(report.losses.size())) << "the step that ends training is in neither";
+  EXPECT_EQ(report.skipped_steps, 3) << "as the message says";
+  EXPECT_EQ(report.losses.size(), 3u);
+  EXPECT_EQ(report.step_times.size(), 3u);
   // Of a run that goes on these are not all steps.
   EXPECT_TRUE(train({.skips_not_finite = true}, /*steps_before=*/2).ok());
 }

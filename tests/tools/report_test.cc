@@ -176,5 +176,16 @@ TEST(BarChart, TheIdealIsInsideTheAxes) {
   EXPECT_GT(std::stod(svg.substr(y + 4)), 50);
 }
 
+// The title of the axis is 13 high, at 20.
+TEST(LineChart, NumbersOfAnAxisStandBesideItsTitleHoweverWideTheyAre) {
+  for (const double most : {4.0, 4e17}) {
+    const std::string svg = LineChart({"T", "epoch", "loss"}, {{"s", {{0, 0}, {1, most}}}}),
+                      tick = most > 4 ? ">4e+17<" : ">4<";
+    const size_t number = svg.find(tick), x = svg.rfind(" x=\"", number);
+    ASSERT_NE(number, std::string::npos);
+    EXPECT_GE(std::stod(svg.substr(x + 4)) - TextWidth(tick.substr(1, tick.size() - 2), 12), 27);
+  }
+}
+
 }  // namespace
 }  // namespace colonnade::tools
