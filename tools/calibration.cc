@@ -15,15 +15,14 @@
 #include "engine/precision.h"
 #include "partition/named_plans.h"
 #include "program/formulas/rounding.h"
-#include "program/op_traits.h"
 #include "tools/host_memory.h"
+#include "tools/measured_profile.h"
 #include "tools/observations.h"
 
 namespace colonnade::tools {
 namespace {
 
 using engine::Machine;
-using engine::OpRate;
 using engine::Origin;
 
 constexpr int kSweepRepeats = 9;
@@ -39,30 +38,6 @@ Machine Skeleton(int devices, const std::string& kind, const std::string& betwee
   }
   machine.collectives = engine::CollectiveAlgorithm::kDirect;
   return machine;
-}
-
-// Rates of the roofline for ops that no case has: the best that was seen.
-void FillRoofline(Machine& machine) {
-  double flops = 1e9, bytes = 1e9;
-  for (const OpRate& op : machine.ops) {
-    for (const OpRate::Point& point : op.points) {
-      double& best = op.unit == OpRate::Unit::kFlops ? flops : bytes;
-      if (op.unit == OpRate::Unit::kFlops || program::CostClassOf(op.op) == program::CostClass::kUpdate)
-        best = std::max(best, point.rate);
-    }
-  }
-  machine.flops_per_sec = {flops, Origin::kMeasured, "the fastest kernel seen"};
-  machine.memory_bytes_per_sec = {bytes, Origin::kMeasured, "the fastest update seen"};
-  double link = 1e9;
-  for (const engine::MeasuredTransfer& t : machine.transfers) {
-    for (const auto& [size, seconds] : t.points) link = t.operation == "exchange" ? std::max(link, size / seconds) : link;
-  }
-  for (engine::Link& l : machine.links) l.bytes_per_sec = {link, Origin::kMeasured, "the fastest exchange seen"};
-}
-
-// The factor within which a fitted term is right 19 times of 20: two standard errors. 0 where these are not known.
-double FactorOfErrors(double seconds, double standard_error) {
-  return standard_error > 0 ? 1 + 2 * standard_error / seconds : 0;
 }
 
 // Whether a profile states the times of such a transfer.
@@ -175,51 +150,9 @@ absl::Status Calibration::SweepTransfers() {
   return absl::OkStatus();
 }
 
-void Calibration::SetHostTerms(Machine& machine) const {
-  const auto [host, errors] = seen_->host();
-  const auto set = [](engine::Quantity& quantity, double seconds, double standard_error, const std::string& source) {
-    if (seconds > 0) quantity = {seconds, Origin::kMeasured, source, FactorOfErrors(seconds, standard_error)};
-  };
-  const std::string fit = "fit to the times in which the host enqueued the steps of all Programs";
-  set(machine.step_sec, host.step_sec, errors.step_sec, fit);
-  set(machine.step_sec_per_task, host.sec_per_task, errors.sec_per_task, fit);
-  set(machine.step_sec_per_device, host.sec_per_device, errors.sec_per_device, fit);
-  set(machine.step_sec_per_image, host.sec_per_image, errors.sec_per_image, fit);
-  if (!input_.has_value()) return;
-  machine.input_images_per_sec = {input_->images_per_sec, Origin::kMeasured, input_->source, input_->within};
-  set(machine.step_sec_per_image, host.sec_per_image + input_->host_sec_per_image, errors.sec_per_image,
-      absl::StrCat(host.sec_per_image > 0 ? absl::StrCat(fit, ", and ") : "",
-                   "copying an image into a step: ", input_->source));
-}
-
-void Calibration::SetSlower(Machine& machine) const {
-  const std::vector<double> slowness = seen_->Slowness();
-  for (size_t d = 0; d < slowness.size(); ++d) {
-    if (slowness[d] == 1) continue;
-    machine.slower.push_back(
-        {machine.devices[d], slowness[d], Origin::kMeasured, "time of its kernels over the fastest device's"});
-  }
-}
-
 engine::Machine Calibration::Result() {
   TakeObservations();
-  Machine machine = target_.machine;
-  machine.ops = seen_->Rates();
-  machine.transfers = seen_->Transfers();
-  machine.launch_sec = {seen_->launch_sec(), Origin::kMeasured, "median gap between two tasks", seen_->launch_within()};
-  machine.handoff_sec = {seen_->handoff_sec(), Origin::kMeasured, "mean gap after a task of another lane, beyond that",
-                         seen_->handoff_within()};
-  machine.skew = {seen_->skew(), Origin::kMeasured, "mean wait for the slower of two that meet, over the way to the meeting",
-                  seen_->skew_within()};
-  // Where devices share cores, that is what slows compute beside transfers.
-  if (const std::optional<double> slowdown = seen_->overlap_slowdown(); slowdown.has_value() && machine.cores.value == 0) {
-    machine.overlap_slowdown = {*slowdown, Origin::kMeasured, "compute beside transfers over the same alone"};
-  }
-  SetHostTerms(machine);
-  SetSlower(machine);
-  FillRoofline(machine);
-  engine::LimitRates(machine);
-  return machine;
+  return MeasuredProfile(target_.machine, *seen_, input_);
 }
 
 }  // namespace colonnade::tools

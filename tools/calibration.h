@@ -17,11 +17,10 @@
 #include "tools/gpus.h"
 #include "tools/machines.h"
 #include "tools/measure.h"
+#include "tools/measured_profile.h"
 #include "tools/transfers.h"
 
 namespace colonnade::tools {
-
-class Observations;
 
 // The most devices that plans and transfers are timed on here.
 inline constexpr int kMostDevicesHere = 64;
@@ -54,13 +53,6 @@ CalibrationTarget CpuTarget(int devices, const KernelChoice& choice = {});
 // backends.
 CalibrationTarget GpuTarget(const Gpus& gpus, int devices, const std::string& precision);
 
-// How fast training's input makes images of some data, and how long the host takes to hand one to a step.
-struct InputSpeed {
-  double images_per_sec = 0, host_sec_per_image = 0;
-  std::string source;  // of which data
-  double within = 0;   // the factor within which the rate is right; 0: not known
-};
-
 // Runs Programs. From each task's mean time, without the longest tenth of the steps, it takes the rate of its op at its
 // shape; for transfers, the time of each exchange and collective from when all its sides were there, and a sweep of sizes.
 // All numbers are of origin "measured". A machine's speed changes for a second or more, so the Programs of a plan stay
@@ -89,8 +81,6 @@ class Calibration {
 
  private:
   void TakeObservations();
-  void SetHostTerms(engine::Machine& machine) const;
-  void SetSlower(engine::Machine& machine) const;
 
   const CalibrationTarget target_;
   std::optional<InputSpeed> input_;

@@ -7,55 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "engine/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/models.h"
-#include "partition/lower.h"
-#include "partition/named_plans.h"
-#include "partition/plan.h"
 #include "program/meetings.h"
 #include "tests/tools/moves_bytes.h"
+#include "tests/tools/simulated_run.h"
 
 namespace colonnade::tools {
 namespace {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-
-// The last steps of a network on two devices, on a machine.
-struct SimulatedRun {
-  program::Program program;
-  std::vector<std::vector<engine::TaskTime>> times;
-  std::vector<double> host_seconds;
-
-  // Of steps that take equally long.
-  Observations& SeenBy(Observations& seen) const {
-    const std::vector<double> step_seconds(times.size(), 1);
-    seen.AddRun({program, times, step_seconds, host_seconds});
-    return seen;
-  }
-};
-struct SimulatedCase {
-  std::string model = "lenet", plan = "model";
-  int devices = 2;
-  int64_t batch = 64;
-  bool overlap = false;
-};
-SimulatedRun RunOn(const engine::Machine& machine, const SimulatedCase& c) {
-  const layers::LayerGraph graph = *models::BuildModel(c.model, {});
-  partition::Plan plan = *partition::NamedPlan(c.plan, graph, {.devices = c.devices, .global_batch = c.batch});
-  plan.overlap = c.overlap;
-  SimulatedRun run{*partition::Lower(graph, plan, {.global_batch = c.batch}), {}, {1e-3, 9e-3, 2e-3}};
-  const engine::Simulation simulation = *engine::Simulate(run.program, machine);
-  const size_t tasks = run.program.tasks.size();
-  for (size_t i = 0; i < simulation.last_steps.events.size(); ++i) {
-    if (i % tasks == 0) run.times.emplace_back();
-    const engine::TraceEvent& event = simulation.last_steps.events[i];
-    run.times.back().push_back({event.start, event.end});
-  }
-  return run;
-}
 
 void SeeOn(const engine::Machine& machine, Observations& seen) {
   for (bool overlap : {false, true}) {
@@ -101,14 +63,6 @@ TEST(Observations, FindLaunchesAndHandoffs) {
   SeeOn(machine, seen);
   EXPECT_NEAR(seen.handoff_sec(), 12.5e-6, 1e-6) << "about half of them";
   EXPECT_NEAR(seen.handoff_within(), 2, 1e-3);
-}
-
-// How long no lane of any device does anything between two steps: with one step in flight what the host takes.
-double SecondsBetween(const std::vector<engine::TaskTime>& step, const std::vector<engine::TaskTime>& next) {
-  absl::Duration end, start = absl::InfiniteDuration();
-  for (const engine::TaskTime& time : step) end = std::max(end, time.end);
-  for (const engine::TaskTime& time : next) start = std::min(start, time.start);
-  return absl::ToDoubleSeconds(start - end);
 }
 
 // Of steps of two networks with two batches, on one device and on two.
