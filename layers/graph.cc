@@ -159,11 +159,9 @@ std::set<std::string> LayerGraph::HeadsOf(LayerId loss) const {
   std::set<std::string> heads;
   for (int32_t i = loss.value; i >= 0; --i) {
     if (!reaches[i]) continue;
-    if (!nodes[i].parameters.empty()) {
-      heads.insert(nodes[i].name);
-    } else {
-      for (LayerId input : nodes[i].inputs) reaches[input.value] = true;
-    }
+    if (!nodes[i].parameters.empty()) heads.insert(nodes[i].name);
+    if (MultipliesWeights(nodes[i].layer)) continue;
+    for (LayerId input : nodes[i].inputs) reaches[input.value] = true;
   }
   return heads;
 }

@@ -62,8 +62,9 @@ struct LayerGraph {
   int64_t ForwardFlops(int64_t n) const;                                    // of all nodes
   const LayerNode& logits() const { return node(nodes.back().inputs[0]); }  // what the network's own loss reads
   int64_t classes() const;
-  // Returns the names of the layers with parameters behind which, on the way to the logits of `loss`, no other has any: one,
-  // unless a sum or a concatenation makes the logits. A loss of other classes begins with new ones.
+  // Returns the names of the layers that multiply weights and behind which, on the way to the logits of `loss`, no other
+  // does: one, unless a sum or a concatenation makes the logits; and of all with parameters behind them, as a normalisation
+  // of logits. A loss of other classes begins with new ones.
   std::set<std::string> HeadsOf(LayerId loss) const;
   std::set<std::string> Heads() const;  // of all losses, auxiliary ones, too
   // Returns, by node, whether the network's own loss depends on it.

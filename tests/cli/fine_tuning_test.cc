@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "engine/io/weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,6 +48,22 @@ TEST_F(FineTuning, AllButTheLastLayerIsTakenAndThatIsBegunAnew) {
               65, {In("ten"), "expected shape [4,"});
   ExpectError(absl::StrCat("train --model=two_column --data=digits --steps=1 --replace-head"), 2,
               {"--replace-head", "--init"});
+}
+
+TEST_F(FineTuning, ANormalisationOfLogitsIsBegunAnewWithWhatItReads) {
+  const std::string layers =
+      R"({"colonnade_model": 1, "name": "n", "layers": [{"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
+          {"name": "flatten", "type": "Flatten"}, {"name": "fc", "type": "FullyConnected", "out_features": $0},
+          {"name": "bn", "type": "BatchNorm"}, {"name": "loss", "type": "SoftmaxCrossEntropy"}]})";
+  for (const char* classes : {"10", "12"}) Write(absl::StrCat(classes, ".json"), absl::Substitute(layers, classes));
+  const auto train = [&](const char* classes) {
+    return absl::StrCat("train --data=digits --steps=1 --model=", In(classes), ".json ");
+  };
+  ASSERT_EQ(Run(absl::StrCat(train("10"), "--save=", In("ten"))).code, 0);
+  ExpectError(absl::StrCat(train("12"), "--init=", In("ten")), 65, {"\"fc.weight\"", "--replace-head begins"});
+  const Result tuned = Run(absl::StrCat(train("12"), "--replace-head --head-lr-scale=2 --init=", In("ten")));
+  EXPECT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_THAT(tuned.err, ::testing::HasSubstr("rate of bn times 2, rate of fc times 2, "));
 }
 
 TEST_F(Command, ANetworkOfMoreClassesThanTheDataIsTrainedWithANote) {

@@ -457,6 +457,15 @@ TEST(LayerGraph, HeadsAreTheLastLayersWithParametersBeforeEachLoss) {
   EXPECT_THAT(graph.Heads(), ::testing::ElementsAre("a", "b", "fc"));
 }
 
+TEST(LayerGraph, HeadsAreNormalisationsOfLogitsAndWhatTheyRead) {
+  GraphBuilder net("n");
+  const LayerId images = net.Input("images", {1, 4, 4});
+  const LayerId body = net.BatchNorm("bn1", net.Conv2d("conv", images, {.out_channels = 2, .kernel = 4}));
+  const LayerId fc = net.FullyConnected("fc", net.Flatten("flatten", body), {.out_features = 2});
+  const LayerId loss = net.SoftmaxCrossEntropy("loss", net.BatchNorm("bn2", fc));
+  EXPECT_THAT(std::move(net).Build()->HeadsOf(loss), ::testing::ElementsAre("bn2", "fc"));
+}
+
 TEST(GraphBuilder, AttributesThatWereForgottenAreNamed) {
   GraphBuilder conv("n"), fc("n");
   conv.Conv2d("c", conv.Input("images", {3, 8, 8}), {.kernel = 3});
