@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "base/counted.h"
+#include "base/status_macros.h"
 
 namespace colonnade::engine {
 namespace {
@@ -61,6 +63,25 @@ bool ReadArguments(absl::Span<const std::string> words, LearningRatePolicy& poli
   return false;
 }
 
+// Devices hold the rate as f32.
+absl::Status CheckRateNumbers(const LearningRatePolicy& policy) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!(policy.base >= 0 && policy.base <= kMost)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::base from 0 to %g, found %g", kMost, policy.base));
+  }
+  const bool has_factor = policy.shape == Shape::kStep || policy.shape == Shape::kMultiStep;
+  if (has_factor && !(policy.factor > 0 && std::isfinite(policy.factor))) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::factor above 0, found %g", policy.factor));
+  }
+  if (policy.shape == Shape::kPolynomial && !(policy.power > 0 && std::isfinite(policy.power))) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("learning rate: expected LearningRatePolicy::power above 0, found %g", policy.power));
+  }
+  return absl::OkStatus();
+}
+
 constexpr std::pair<absl::string_view, Shape> kShapes[] = {{"constant", Shape::kConstant},   {"step", Shape::kStep},
                                                            {"multistep", Shape::kMultiStep}, {"poly", Shape::kPolynomial},
                                                            {"cosine", Shape::kCosine},       {"onecycle", Shape::kOneCycle}};
@@ -86,6 +107,7 @@ std::vector<std::string> LearningRateShapes() {
 
 absl::Status CheckPolicy(const LearningRatePolicy& policy) {
   if (policy.function) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRateNumbers(policy));
   if (policy.warm_up < 0) {
     return absl::FailedPreconditionError(
         absl::StrFormat("learning rate: expected LearningRatePolicy::warm_up of 0 or more steps, found %d", policy.warm_up));

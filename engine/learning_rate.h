@@ -49,9 +49,10 @@ std::optional<LearningRatePolicy> ParseLearningRatePolicy(absl::string_view text
 // Returns the shapes by name: "constant", "step", …
 std::vector<std::string> LearningRateShapes();
 
-// Returns FailedPrecondition where the policy gives no rate to some step: kStep with `every` below 1; kMultiStep with
-// milestones that are not ascending; kPolynomial, kCosine and kOneCycle without a length, or a warm-up as long as that; a
-// warm-up below 0.
+// Returns FailedPrecondition where the policy gives no rate to some step, or one that is none: a base that is negative or
+// beyond f32; a factor of kStep and kMultiStep, or a power of kPolynomial, that is not a finite number above 0; kStep with
+// `every` below 1; kMultiStep with milestones that are not ascending; kPolynomial, kCosine and kOneCycle without a length,
+// or a warm-up as long as that; a warm-up below 0.
 absl::Status CheckPolicy(const LearningRatePolicy& policy);
 
 // Returns the rate of a step, counted from 0; of a function whatever that returns. REQUIRES: CheckPolicy(policy) is OK.

@@ -2,6 +2,8 @@
 
 #include "engine/learning_rate.h"
 
+#include <limits>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -81,6 +83,25 @@ TEST(LearningRate, WhatEndsWithTheRunNeedsItsLength) {
   EXPECT_TRUE(CheckPolicy({.warm_up = 0}).ok());
   EXPECT_FALSE(CheckPolicy({.warm_up = -1}).ok());
   EXPECT_TRUE(CheckPolicy({.shape = Shape::kConstant, .every = 0}).ok()) << "nothing asks for it";
+}
+
+TEST(LearningRate, IsOfNumbersThatAreRates) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  const auto said = [](const LearningRatePolicy& policy) { return std::string(CheckPolicy(policy).message()); };
+  EXPECT_EQ(said({.base = -0.5}), "learning rate: expected LearningRatePolicy::base from 0 to 3.40282e+38, found -0.5");
+  EXPECT_EQ(said({.shape = Shape::kStep, .factor = 0}),
+            "learning rate: expected LearningRatePolicy::factor above 0, found 0");
+  EXPECT_EQ(said({.shape = Shape::kPolynomial, .power = -2, .steps = 5}),
+            "learning rate: expected LearningRatePolicy::power above 0, found -2");
+  EXPECT_TRUE(CheckPolicy({.base = 0}).ok());
+  EXPECT_TRUE(CheckPolicy({.factor = 0, .power = 0}).ok()) << "nothing asks for them";
+  for (double number : {-1.0, kNan, kInfinity}) {
+    EXPECT_FALSE(CheckPolicy({.base = number}).ok()) << number;
+    EXPECT_FALSE(CheckPolicy({.shape = Shape::kStep, .factor = number}).ok()) << number;
+    EXPECT_FALSE(CheckPolicy({.shape = Shape::kMultiStep, .factor = number, .milestones = {2}}).ok()) << number;
+    EXPECT_FALSE(CheckPolicy({.shape = Shape::kPolynomial, .power = number, .steps = 5}).ok()) << number;
+  }
+  EXPECT_FALSE(CheckPolicy({.base = 1e39}).ok());
 }
 
 TEST(LearningRate, WarmUpGrowsToTheRateAndWhatEndsEndsWithTheRun) {
