@@ -415,7 +415,7 @@ void AddStepFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags
 // The rule by which parameters are updated, and its numbers.
 void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   AddOptimizerFlag(app, group, flags);
-  app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001)")
+  app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001; lars has none)")
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);
@@ -428,7 +428,7 @@ void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags&
       ->check(CLI::IsMember({"all", "weights"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--trust", flags.trust, "lars: the trust coefficient (default: 0.001)")
+  app.add_option("--trust", flags.trust, "lars: the trust coefficient, above 0 (default: 0.001)")
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--betas", flags.betas, "adamw: decay rates of its two moments, each below 1 (default: 0.9,0.999)")

@@ -70,6 +70,10 @@ absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& gr
     return absl::FailedPreconditionError(absl::StrFormat("%s: expected --optimizer=%s, which has it, found --optimizer=%s",
                                                          flag.name, flag.optimizers, flags.optimizer.name));
   }
+  if (flags.optimizer.trust == 0) {
+    return absl::FailedPreconditionError(
+        "--trust: expected a number above 0, found 0, which makes --optimizer=krizhevsky of lars");
+  }
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {
     if (HasParameters(node)) layers.push_back(node.name);

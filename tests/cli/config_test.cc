@@ -255,7 +255,7 @@ TEST_F(Config, ARecordAloneRunsTheSameAgain) {
   for (const char* flags :
        {"--steps=4 --mean=0.25 --freeze=conv1,fc* --lr-policy=multistep:2,3,0.5 --accumulate=2 --plan=hybrid --devices=4",
         "--steps=4 --optimizer=adamw --weight-decay=0.1 --seed=7 --shuffle=off --deterministic --base-batch=128",
-        "--width=0.25 --plan=auto --devices=2 --machine=cpu-2core --optimizer=lars --batch=512"}) {
+        "--width=0.25 --plan=auto --devices=2 --machine=cpu-2core --optimizer=lars --lr=1 --batch=512"}) {
     const json first = Train(absl::StrCat("--model=two_column --data=digits --json ", flags));
     Write("run.json", first.dump());
     const json again = Train(absl::StrCat("--config=", In("run.json")));

@@ -62,7 +62,8 @@ TEST_F(LearningRateFlags, OptimisersAndWhatTheyObeyAreSaidAndVerified) {
   const std::pair<const char*, const char*> cases[] = {
       {"--optimizer=adamw", "AdamW: lr 0.001 (step:2,0.1), betas 0.9 and 0.999, epsilon 1e-08, weight decay 0.01, global"},
       {"--optimizer=adamw --betas=0,0.5 --weight-decay=0", "betas 0 and 0.5, epsilon 1e-08, weight decay 0, "},
-      {"--optimizer=lars --trust=0.5 --decay=weights", "LARS: lr 0.01 (step:2,0.1), momentum 0.9, trust 0.5, weight decay "},
+      {"--optimizer=lars --lr=0.01 --trust=0.5 --decay=weights",
+       "LARS: lr 0.01 (step:2,0.1), momentum 0.9, trust 0.5, weight decay "},
       {"--decay=weights --clip-norm=2", "of weights alone, clipped to norm 2, "},
       {"--on-not-finite=skip --head-lr-scale=0.5", "steps that are not finite skipped, rate of fc6 times 0.5, "}};
   for (const auto& [flags, said] : cases) {
@@ -82,6 +83,15 @@ TEST_F(LearningRateFlags, OptimisersAndWhatTheyObeyAreSaidAndVerified) {
   ExpectError(Train("--trust=0.1"), 2, {"--trust: expected --optimizer=lars", "krizhevsky"});
   ExpectError(Train("--betas=0.9,0.99"), 2, {"--betas: expected --optimizer=adamw"});
   ExpectError(Train("--optimizer=adamw --momentum=0.5"), 2, {"--momentum"});
+}
+
+// The model's rate, times a trust of 0.001, would teach nothing.
+TEST_F(LearningRateFlags, LarsNeedsARateAndATrust) {
+  ExpectError(Train("--optimizer=lars"), 2, {"--lr: expected a rate with --optimizer=lars, found none", "--lr=1"});
+  ExpectError("verify --model=two_column --data=digits --plan=data --devices=2 --optimizer=lars", 2,
+              {"--lr: expected a rate"});
+  ExpectError(Train("--optimizer=lars --lr=1 --trust=0"), 2, {"--trust: expected a number above 0, found 0"});
+  EXPECT_EQ(Run("plan --model=two_column --optimizer=lars").code, 0) << "of which no time depends on a rate";
 }
 
 TEST_F(LearningRateFlags, FrozenLayersAreNamedByPatterns) {
