@@ -3,12 +3,14 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
@@ -56,6 +58,12 @@ absl::StatusOr<engine::Metadata> MetadataOf(const TrainFlags& flags, const Sessi
   return metadata;
 }
 
+void WarnOfConstants(const std::vector<std::string>& layers, absl::string_view why) {
+  if (layers.empty()) return;
+  const std::string others = layers.size() == 1 ? "" : absl::StrFormat(" and %d more", layers.size() - 1);
+  Warn(absl::StrFormat("layer \"%s\"%s: %s", layers[0], others, why));
+}
+
 }  // namespace
 
 absl::StatusOr<Streams> OpenStreams(const TrainFlags& flags, Session& session) {
@@ -90,19 +98,21 @@ void SayAllSkipped(const Streams& streams) {
 }
 
 void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {
-  std::vector<std::string> layers;
+  std::vector<std::string> over_samples, over_channels;
   for (const layers::LayerNode& node : graph.nodes) {
     const layers::LayerTraits traits = layers::TraitsOf(node.layer);
+    const bool is_over_channels = std::holds_alternative<layers::LayerNorm>(node.layer);
+    if (is_over_channels && node.sample_shape[0] == 1) over_channels.push_back(node.name);
     if (!traits.normalises_samples) continue;
     const int64_t samples = traits.samples_per_group > 0 ? traits.samples_per_group : batch;
-    if (samples * program::ElementCount(node.sample_shape) / node.sample_shape[0] == 1) layers.push_back(node.name);
+    if (samples * program::ElementCount(node.sample_shape) / node.sample_shape[0] == 1) over_samples.push_back(node.name);
   }
-  if (layers.empty()) return;
-  const std::string others = layers.size() == 1 ? "" : absl::StrFormat(" and %d more", layers.size() - 1);
-  Warn(absl::StrFormat(
-      "layer \"%s\"%s: a batch normalisation over one value of each channel makes constants of what it reads; "
-      "use a larger --batch, larger groups (--batch-norm=ghost:N), or larger images",
-      layers[0], others));
+  WarnOfConstants(over_samples,
+                  "a batch normalisation over one value of each channel makes constants of what it reads; use a larger "
+                  "--batch, larger groups (--batch-norm=ghost:N), or larger images");
+  WarnOfConstants(over_channels,
+                  "a layer normalisation over one channel makes a constant of what it reads; normalise more channels, or "
+                  "leave it out");
 }
 
 absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run) {

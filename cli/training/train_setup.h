@@ -44,7 +44,8 @@ struct TrainSetup {
 
 // Makes all but the session, with new parameters.
 absl::Status Prepare(const TrainFlags& flags, bool has_test, TrainSetup& run);
-// Warns where a batch normalisation has one value of each channel to normalise, which makes a constant of it.
+// Warns where a batch normalisation has one value of each channel to normalise, or a layer normalisation one channel, which
+// makes a constant of it.
 void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch);
 // Applies --init and --replace-head, if they are given.
 absl::Status InitializeFrom(const TrainFlags& flags, TrainSetup& run);

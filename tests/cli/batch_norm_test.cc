@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "engine/io/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -53,6 +54,19 @@ TEST_F(BatchNormFlags, OverOneValueOfEachChannelIsWarnedOf) {
   EXPECT_THAT(Run(train + "--batch=1").err, HasSubstr(kWarning));
   EXPECT_THAT(Run(train + "--batch=2 --batch-norm=ghost:1").err, HasSubstr(kWarning));
   EXPECT_THAT(Run(train + "--batch=2").err, Not(HasSubstr(kWarning)));
+}
+
+TEST_F(BatchNormFlags, ALayerNormalisationOverOneChannelIsWarnedOf) {
+  const std::string layers =
+      R"({"colonnade_model": 1, "name": "n", "layers": [{"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
+          {"name": "conv", "type": "Conv2d", "out_channels": $0}, {"name": "norm", "type": "LayerNorm"},
+          {"name": "flatten", "type": "Flatten"}, {"name": "fc", "type": "FullyConnected", "out_features": 10},
+          {"name": "loss", "type": "SoftmaxCrossEntropy"}]})";
+  constexpr char kWarning[] = "layer \"norm\": a layer normalisation over one channel makes a constant of what it reads";
+  for (const char* channels : {"1", "2"}) Write(absl::StrCat(channels, ".json"), absl::Substitute(layers, channels));
+  const std::string train = "train --data=digits --steps=1 --model=";
+  EXPECT_THAT(Run(absl::StrCat(train, In("1.json"))).err, HasSubstr(kWarning));
+  EXPECT_THAT(Run(absl::StrCat(train, In("2.json"))).err, Not(HasSubstr("a layer normalisation")));
 }
 
 TEST_F(BatchNormFlags, NotesThatHoldForManyLayersAreSaidOnce) {
