@@ -1,16 +1,20 @@
 #include "cli/session/optimizer.h"
 
-#include <fnmatch.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "base/counted.h"
 #include "base/nearest_name.h"
 #include "cli/session/learning_rate.h"
@@ -37,8 +41,22 @@ program::Optimizer OptimizerOf(const OptimizerFlags& flags, const Session& sessi
 }
 
 bool HasParameters(const layers::LayerNode& node) { return !node.parameters.empty(); }
+
+// Whether `name` is `pattern`, in which each * stands for any text; no other character does.
+bool IsLike(absl::string_view name, absl::string_view pattern) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '*');
+  if (parts.size() == 1) return name == pattern;
+  if (!absl::ConsumePrefix(&name, parts.front()) || !absl::ConsumeSuffix(&name, parts.back())) return false;
+  for (absl::string_view part : absl::MakeSpan(parts).subspan(1, parts.size() - 2)) {
+    const size_t at = name.find(part);
+    if (at == name.npos) return false;
+    name.remove_prefix(at + part.size());
+  }
+  return true;
+}
+
 bool Matches(const layers::LayerNode& node, const std::string& pattern) {
-  return HasParameters(node) && fnmatch(pattern.c_str(), node.name.c_str(), 0) == 0;
+  return HasParameters(node) && IsLike(node.name, pattern);
 }
 
 std::set<std::string> FrozenLayers(const OptimizerFlags& flags, const layers::LayerGraph& graph) {

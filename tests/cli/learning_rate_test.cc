@@ -105,6 +105,23 @@ TEST_F(LearningRateFlags, FrozenLayersAreNamedByPatterns) {
               {"--replace-head", "fc6", "frozen"});
 }
 
+TEST_F(LearningRateFlags, OnlyAStarOfAPatternStandsForOtherText) {
+  Write("net.json",
+        R"({"colonnade_model": 1, "name": "n", "layers": [{"name": "images", "type": "Input", "sample_shape": [1, 8, 8]},
+            {"name": "c[2]", "type": "Conv2d", "out_channels": 2}, {"name": "flatten", "type": "Flatten"},
+            {"name": "fc?", "type": "FullyConnected", "out_features": 10},
+            {"name": "loss", "type": "SoftmaxCrossEntropy"}]})");
+  const auto train = [&](const char* freeze) {
+    return absl::StrCat("train --data=digits --steps=1 --model=", In("net.json"), " --freeze=", freeze);
+  };
+  for (const char* pattern : {"c[2]", "c*", "*2]", "c*]", "*[*", "c[2]*", "*c*[*2*"}) {
+    EXPECT_THAT(Run(train(pattern)).err, HasSubstr("1 layer frozen")) << pattern;
+  }
+  for (const char* pattern : {"c???", "c[[]2]", "c*2", "*c", "c[2]*]", "*2*[*", "c\\[2]"}) {
+    ExpectError(train(pattern), 2, {"--freeze: expected the name of a layer", pattern});
+  }
+}
+
 // Where no gradient is ever finite, a run does not end as if it had trained.
 TEST_F(LearningRateFlags, ARunOfSkippedStepsAloneFails) {
   ExpectError(Train("--on-not-finite=skip --std=1e-39"), 21, {"all 8 steps were skipped"});
