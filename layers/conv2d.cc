@@ -71,6 +71,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Conv2d& layer, absl::Span
                                                       base::Counted(channels, "input channel"),
                                                       base::Counted(layer.out_channels, "output channel"), layer.groups));
   }
+  RETURN_IF_ERROR(CheckBias(layer.bias, layer.bias_init));
   y[0] = layer.out_channels;
   return y;
 }

@@ -15,7 +15,7 @@
 //            group: where M divides the groups, each position holds its own; where M is a multiple of them, the positions
 //            of a group share its channels of x.
 // Errors     InvalidArgument where the input is not [C,H,W], K is below 1, groups do not divide C and K, the window does not
-//            fit into the padded image, or R, S, stride or pad is above 2^20.
+//            fit into the padded image, R, S, stride or pad is above 2^20, or bias_init is set of a layer without a bias.
 // Numerics   products and sums as the backend's kernels make them, in f32 at least; by Winograd's algorithm, where it is
 //            asked for, with relative errors of 10⁻⁶ instead of 10⁻⁷.
 // Source     Krizhevsky et al. 2012, section 3.5, for two groups; Krizhevsky 2014, arXiv:1404.5997, for batch and column.

@@ -26,6 +26,7 @@ absl::StatusOr<program::Shape> OutputSampleShape(const FullyConnected& layer, ab
     return absl::InvalidArgumentError(
         absl::StrFormat("expected at least 1 output feature, found %d; set out_features", layer.out_features));
   }
+  RETURN_IF_ERROR(CheckBias(layer.bias, layer.bias_init));
   return program::Shape{layer.out_features};
 }
 

@@ -8,8 +8,8 @@
 // Strategies replicate, batch: gradients are then sums over positions. column: each position holds O/M rows of W and of b,
 //            reads all of x and makes a partial dx. row: it holds I/M columns of W, reads its part of x and makes a
 //            partial y; b is added by an action of its own, after the sum.
-// Errors     InvalidArgument where the input has not one dimension, O is below 1, or M does not divide O (column) or
-//            I (row), with the nearest sizes that work.
+// Errors     InvalidArgument where the input has not one dimension, O is below 1, bias_init is set of a layer without a
+//            bias, or M does not divide O (column) or I (row), with the nearest sizes that work.
 // Numerics   products and sums as the backend's kernels make them, in f32 at least; sums over positions in the order of
 //            positions.
 // Source     Krizhevsky 2014, arXiv:1404.5997, section 4, for column.

@@ -14,8 +14,9 @@ absl::StatusOr<program::Shape> OutputSampleShape(const Input& layer, absl::Span<
   bool fits = (rank == 1 || rank == 3) && inputs.empty();
   for (int64_t extent : layer.sample_shape) fits = fits && extent > 0;
   if (fits) return layer.sample_shape;
-  return absl::InvalidArgumentError(absl::StrFormat("expected a sample shape [C,H,W] or [F] of positive extents, found %s",
-                                                    program::ToString(layer.sample_shape)));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("expected a sample shape [C,H,W] of images, or [F] in C++ alone, of positive extents, found %s",
+                      program::ToString(layer.sample_shape)));
 }
 
 std::vector<ParameterSpec> Parameters(const Input&, absl::Span<const program::Shape>) { return {}; }

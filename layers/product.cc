@@ -74,6 +74,12 @@ Stage AddBiasBackward() {
 
 }  // namespace
 
+absl::Status CheckBias(bool has_bias, const program::Initializer& initial) {
+  if (has_bias || initial == program::Initializer{}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "expected a bias that bias_init is for, found bias false; leave bias_init out, or set bias");
+}
+
 int64_t ProductFlops(const program::Shape& w, const program::Shape& y) {
   return 2 * program::ElementCount(y) * (program::ElementCount(w) / w[0]);
 }

@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "layers/sharding.h"
 #include "layers/stage.h"
 #include "program/op.h"
+#include "program/program.h"
 
 namespace colonnade::layers {
 
@@ -26,6 +28,9 @@ struct Product {
   std::function<program::Op(const program::Shape& x, const program::Shape& w, bool bias)> backward_weights;
   std::function<program::Op(const program::Shape& x, const program::Shape& w)> backward_data;
 };
+
+// Returns InvalidArgument where a product without a bias has initial values for one.
+absl::Status CheckBias(bool has_bias, const program::Initializer& initial);
 
 // Returns the flop of a product of weight w [k,…] and y: 2 for each element of y and each weight that it is made of.
 int64_t ProductFlops(const program::Shape& w, const program::Shape& y);

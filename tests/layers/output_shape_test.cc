@@ -77,6 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"add_narrow_flat", AddNarrow{}, {{31}, {1}}, {31}}, Rule{"loss", SoftmaxCrossEntropy{}, {{10}}, {}}),
     [](const auto& info) { return info.param.name; });
 
+constexpr program::Initializer kOne{program::Initializer::Kind::kConstant, 1};
+
 struct Refusal {
   const char* name;
   Layer layer;
@@ -97,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
     Layers, ShapeRefusal,
     ::testing::Values(
         Refusal{"input_empty", Input{}, {}, {"positive extents", "[]"}},
-        Refusal{"input_of_two", Input{{1, 8}}, {}, {"[C,H,W] or [F]", "[1,8]"}},
+        Refusal{"input_of_two", Input{{1, 8}}, {}, {"[C,H,W] of images, or [F] in C++ alone", "[1,8]"}},
         Refusal{"input_zero", Input{{3, 0, 7}}, {}, {"positive extents", "[3,0,7]"}},
         Refusal{"conv_flat", Conv2d{.out_channels = 4}, {{31}}, {"[C,H,W]", "[31]"}},
         Refusal{"conv_no_input", Conv2d{.out_channels = 4}, {}, {"[C,H,W]", "none"}},
@@ -113,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"conv_no_kernel", Conv2d{.out_channels = 3, .kernel = 0}, {{4, 5, 7}}, {"kernel 0x0"}},
         Refusal{"conv_kernel_w", Conv2d{.out_channels = 3, .kernel = 1, .kernel_w = -2}, {{4, 5, 7}}, {"kernel 1x-2"}},
         Refusal{"conv_pad", Conv2d{.out_channels = 3, .pad = -1}, {{4, 5, 7}}, {"pad -1"}},
+        Refusal{"conv_bias_init", Conv2d{.out_channels = 3, .bias = false, .bias_init = kOne}, {{4, 5, 7}}, {"bias false"}},
+        Refusal{"fc_bias_init", FullyConnected{.out_features = 4, .bias = false, .bias_init = kOne}, {{31}}, {"bias false"}},
         Refusal{"fc_image", FullyConnected{.out_features = 4}, {{3, 5, 7}}, {"[I]", "[3,5,7]", "Flatten"}},
         Refusal{"fc_no_features", FullyConnected{}, {{31}}, {"found 0"}}, Refusal{"concat_none", Concat{}, {}, {"none"}},
         Refusal{"concat_one", Concat{}, {{3, 5, 7}}, {"at least two inputs, found [3,5,7]; leave the layer out"}},

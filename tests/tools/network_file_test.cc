@@ -111,12 +111,13 @@ TEST(NetworkFile, EveryLayerAndInitialiserIsReadAsItWasWritten) {
                   .pad = 1,
                   .groups = 3,
                   .bias = false,
-                  .weight_init = Initializer{},
-                  .bias_init = {Initializer::Kind::kUniform, 0.1}});
+                  .weight_init = Initializer{}});
   x = net.Gelu("gelu", net.BatchNorm("bn", x, {.epsilon = 1e-3, .momentum = 0.3, .initial_weight = 0}));
   const auto norm = net.LayerNorm("norm", x, {.epsilon = 1e-6});
-  const auto narrow =
-      net.Conv2d("narrow", x, {.out_channels = 4, .weight_init = Initializer{Initializer::Kind::kGaussian, 1e38}});
+  const auto narrow = net.Conv2d("narrow", x,
+                                 {.out_channels = 4,
+                                  .weight_init = Initializer{Initializer::Kind::kGaussian, 1e38},
+                                  .bias_init = {Initializer::Kind::kUniform, 0.1}});
   x = net.Add("sum", {norm, x, norm});
   x = net.AddNarrow("wide", x, narrow);
   x = net.Lrn("lrn", x, {.size = 3, .groups = 2, .alpha = 1e-38, .beta = 1e38, .k = 1});
@@ -203,8 +204,8 @@ TEST(NetworkFile, NamesWhatIsWrongWhereItIs) {
               HasSubstr("sample_shape[1]: expected a whole number from 1 to 1e+12, found 8.5"));
   EXPECT_EQ(ErrorOf("[1, 8, 8]", "[1, 0, 8]"),
             "layers[0] \"images\".sample_shape[1]: expected a whole number from 1 to 1e+12, found 0");
-  EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8]"),
-              HasSubstr("Input \"images\": expected a sample shape [C,H,W] or [F] of positive extents, found [1,8]"));
+  EXPECT_THAT(ErrorOf("[1, 8, 8]", "[1, 8]"), HasSubstr("Input \"images\": expected a sample shape [C,H,W] of images, or "
+                                                        "[F] in C++ alone, of positive extents, found [1,8]"));
   EXPECT_THAT(ErrorOf("sample_shape", "sampleshape"),
               HasSubstr("\"images\".sampleshape: unknown field, did you mean \"sample_shape\"?"));
   EXPECT_EQ(ErrorOf(R"(["conv2", "relu1"])", R"(["conv2", "relu11"])"),
