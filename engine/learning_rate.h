@@ -20,7 +20,8 @@ namespace colonnade::engine {
 //   kPolynomial   B · (1 − s)^power
 //   kCosine       B · (1 + cos(π s)) / 2                                             (Loshchilov & Hutter 2017, no restarts)
 //   kOneCycle     up from B / 25 to B in the first 3/10 of the steps, then down to B / 250,000, each along half a cosine
-//                                                                                    (Smith & Topin 2018, as PyTorch has it)
+//                                                                                    (Smith & Topin 2018, as PyTorch has it
+//                                                                                     without cycle_momentum)
 // where s = (t − warm_up) / (steps − warm_up), at most 1. In the first `warm_up` steps all but kOneCycle are multiplied by
 // (t + 1) / warm_up, with s = 0 (Goyal et al. 2017).
 struct LearningRatePolicy {

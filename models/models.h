@@ -38,7 +38,8 @@ struct ModelOptions {
   double label_smoothing = 0;       // of every loss, in [0, 1)
 };
 
-// A network's own shape and published training recipe.
+// A network's own shape, and what `train` does without flags: the rate, momentum and decay of its publication, but not its
+// schedule: lenet and two_column alone have one here, of their own.
 struct ModelInfo {
   std::string name;
   std::string description;
