@@ -20,6 +20,7 @@ struct Describe {
   LayerTraits operator()(const BatchNorm& norm) const {
     return {.samples_per_group = norm.samples_per_group, .normalises_samples = true};
   }
+  LayerTraits operator()(const LayerNorm&) const { return {.normalises_channels = true}; }
   LayerTraits operator()(const SoftmaxCrossEntropy&) const {
     return {.role = LayerRole::kLoss, .channels = ChannelUse::kNeedsAll};
   }

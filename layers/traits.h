@@ -28,9 +28,10 @@ enum class ChannelUse {
 struct LayerTraits {
   LayerRole role = LayerRole::kOther;
   ChannelUse channels = ChannelUse::kOther;
-  int64_t samples_per_group = 0;    // that it treats together, a divisor of the batch; 0: it asks for none
-  bool normalises_samples = false;  // in training: each channel by the moments of the samples of a group, or of all
-  int64_t groups = 1;               // blocks of channels that a convolution keeps apart
+  int64_t samples_per_group = 0;     // that it treats together, a divisor of the batch; 0: it asks for none
+  bool normalises_samples = false;   // in training: each channel by the moments of the samples of a group, or of all
+  bool normalises_channels = false;  // each sample and position by the moments of its channels
+  int64_t groups = 1;                // blocks of channels that a convolution keeps apart
 };
 
 LayerTraits TraitsOf(const Layer& layer);

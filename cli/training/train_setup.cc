@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -101,8 +100,7 @@ void WarnOfSingleValues(const layers::LayerGraph& graph, int64_t batch) {
   std::vector<std::string> over_samples, over_channels;
   for (const layers::LayerNode& node : graph.nodes) {
     const layers::LayerTraits traits = layers::TraitsOf(node.layer);
-    const bool is_over_channels = std::holds_alternative<layers::LayerNorm>(node.layer);
-    if (is_over_channels && node.sample_shape[0] == 1) over_channels.push_back(node.name);
+    if (traits.normalises_channels && node.sample_shape[0] == 1) over_channels.push_back(node.name);
     if (!traits.normalises_samples) continue;
     const int64_t samples = traits.samples_per_group > 0 ? traits.samples_per_group : batch;
     if (samples * program::ElementCount(node.sample_shape) / node.sample_shape[0] == 1) over_samples.push_back(node.name);
