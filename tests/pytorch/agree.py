@@ -4,10 +4,10 @@
     python3 tests/pytorch/agree.py --build=build/release
 
 runs three steps of SGD, or of --optimizer, for each network under each plan, in Colonnade (the program tests/pytorch_steps of the build) and in
-PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within 1e-4, 1 where one is
+PyTorch on the CPU, and prints one line of relative errors for each. Ends with 0 where all are within their bounds, 1 where one is
 not, 2 on wrong usage, 77 where there is no PyTorch (`pip install torch`; nothing else of Colonnade needs it).
 
---double computes in double on both sides, Colonnade's on its reference kernels, compares each parameter's change, too, and
+--double computes in double on both sides, Colonnade's on its reference kernels, compares the change of each parameter by itself, and
 grants what rounding to the f32 of the files does; it is slow, so name a small --width.
 """
 
@@ -25,12 +25,17 @@ import safetensors_file
 from networks import NETWORKS, Network, is_statistic
 
 STEPS = 3
-LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-4, 0.9, 5e-4
+LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-4, 0.9, 0.1  # a decay whose steps f32 does not round away
 WEIGHT_OF_HEAD = 0.3
 PLANS = {"single": 1, "data": 2, "hybrid": 4}  # devices
 
 # Of relative errors: what is granted to sums of f32 in another order, and to one rounding to f32 at the end.
 BOUND, BOUND_OF_DOUBLE = 1e-4, 1e-7
+
+# Of the changes of all parameters together, in f32. A change is about 1e-4 of a weight, so its last bits are lost; and where an
+# activation lies at the kink of a ReLU, roundings decide whether it has a gradient. Found: at most 5.4e-3; without PyTorch's
+# decay at least 4.8e-2.
+BOUND_OF_CHANGES = 1e-2
 
 
 def initial_weights(options, model, folder):
@@ -124,8 +129,16 @@ def worst(errors):
     return max(errors, key=lambda error: (math.isnan(error), error), default=0.0)
 
 
-def errors_of(found, expected, double):
-    """By kind. Each loss, and each tensor of statistics and of changes, counts for itself."""
+def changes_together(results, names):
+    return torch.cat([results[name].double().flatten() for name in names])
+
+
+def errors_of(found, expected, options):
+    """By kind. Each loss, and each tensor of statistics, counts for itself, and in double each of changes.
+
+    In float AdamW's changes are not compared: it divides by the gradient's size, so of a gradient that is rounding alone it
+    makes a whole step.
+    """
     parameters = found.keys() - {"losses", "logits", "logits of evaluation"}
     statistics = set(filter(is_statistic, parameters))
     errors = {
@@ -135,9 +148,18 @@ def errors_of(found, expected, double):
     if statistics:
         errors["statistics"] = worst(distance(found[name], expected[name]) for name in statistics)
     errors["evaluation"] = distance(found["logits of evaluation"], expected["logits of evaluation"])
-    if double:
-        errors["changes"] = worst(distance(found[name], expected[name]) for name in parameters - statistics)
+    names = sorted(parameters - statistics)
+    if options.double:
+        errors["changes"] = worst(distance(found[name], expected[name]) for name in names)
+    elif options.optimizer != "adamw":
+        errors["changes"] = distance(changes_together(found, names), changes_together(expected, names))
     return errors
+
+
+def bound_of(kind, options):
+    if options.double:
+        return BOUND_OF_DOUBLE
+    return BOUND_OF_CHANGES if kind == "changes" else BOUND
 
 
 def compare(options, model, folder):
@@ -151,8 +173,8 @@ def compare(options, model, folder):
     all_agree = True
     for plan in options.plans:
         run_colonnade(options, model, plan, *(f"--{name}={file}" for name, file in files.items()), f"--steps={STEPS}")
-        errors = errors_of(safetensors_file.load(files["out"]), expected, options.double)
-        agrees = all(error <= (BOUND_OF_DOUBLE if options.double else BOUND) for error in errors.values())
+        errors = errors_of(safetensors_file.load(files["out"]), expected, options)
+        agrees = all(error <= bound_of(kind, options) for kind, error in errors.items())
         print(f"{model:<12} {plan:<7}", *(f"{kind} {error:.1e} " for kind, error in errors.items()),
               "agree" if agrees else "DO NOT AGREE", flush=True)
         all_agree = all_agree and agrees
