@@ -49,7 +49,7 @@ absl::StatusOr<VerifyReport> Verify(const Spoil& spoil, double learning_rate = 0
                         .reference = arithmetic.reference,
                         .bf16 = arithmetic.bf16,
                         .tf32 = arithmetic.tf32,
-                        .learning_rate = {.base = learning_rate},
+                        .learning_rate = {.function = [=](int64_t) { return learning_rate; }},  // no base may overflow
                         .lower = {.global_batch = 16, .update = {.weight_decay = 5e-4}}};
   if (arithmetic.bf16) {
     options.make_backend = [](int devices) {
