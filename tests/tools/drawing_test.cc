@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "engine/io/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,7 +43,7 @@ struct Drawn {
   program::Program program;
 };
 
-const DrawnRow& RowOf(const DrawnPlan& plan, const std::string& name) {
+const DrawnRow& RowOf(const DrawnPlan& plan, absl::string_view name) {
   for (const DrawnRow& row : plan.rows) {
     if (row.name == name) return row;
   }
