@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Debian packages of the build at $1, unpacks them, and runs what is in them. Skipped (77) where there is no dpkg, and of a build with
-# sanitizers.
+# Makes the Debian packages of the build at $1, unpacks them, and runs what is in them. $2: the compiler. Skipped (77) where there is no dpkg, and of a
+# build with sanitizers.
 set -euo pipefail
 if ! command -v dpkg-deb >/dev/null || ! command -v dpkg-shlibdeps >/dev/null || grep -q '^COLONNADE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then
   echo "skipped: no dpkg, or a build with sanitizers"
@@ -9,13 +9,16 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "$1"; exit 1; }
-(cd "$1" && cpack -G DEB -B "$folder") >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+# As by a user whose new files are for nobody else.
+(umask 077 && cd "$1" && cpack -G DEB -B "$folder") >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 packages=(colonnade libcolonnade-dev)
 if grep -q '^set(CPACK_COMPONENTS_ALL .*cuda' "$1/CPackConfig.cmake"; then packages+=(colonnade-cuda); fi
 for package in "${packages[@]}"; do
   file=$(echo "$folder/${package}"_*.deb)
   [ -f "$file" ] || fail "expected a package $package"
   dpkg-deb -x "$file" "$folder/root"
+  closed=$(dpkg-deb -c "$file" | grep -vE '^(drwxr-xr-x|-rw-r--r--|-rwxr-xr-x) ') || true
+  [ -z "$closed" ] || fail "$package: expected what all may read and its owner alone may write, found $closed"
   [ -s "$folder/root/usr/share/doc/$package/copyright" ] || fail "$package has no copyright"
   if command -v lintian >/dev/null; then
     lintian --allow-root --fail-on error,warning "$file" || fail "lintian has found something in $package"
@@ -37,7 +40,7 @@ if command -v cjpeg >/dev/null; then
 fi
 # An example, by the CMake package.
 cmake -S "$folder/root/usr/share/doc/colonnade/examples/plan_without_training" -B "$folder/build" -G Ninja \
-  -DCMAKE_PREFIX_PATH="$folder/root/usr" >"$folder/log"
+  -DCMAKE_CXX_COMPILER="$2" -DCMAKE_PREFIX_PATH="$folder/root/usr" >"$folder/log" || { cat "$folder/log"; exit 1; }
 cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
 "$folder/build/plan_without_training" >/dev/null
 echo "the packages hold what runs"
