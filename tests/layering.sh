@@ -25,13 +25,15 @@ declare -A may_in_cli=(
   [prediction]="prediction training session command_line output build_facts.h info.h table.h"
 )
 wrong=0
+sources=(--include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+include='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
 # check_includes FOLDER PREFIX PERMITTED: of the headers whose names begin with PREFIX, those that are included in FOLDER are
 # the permitted ones, or in permitted folders, named without the prefix.
 check_includes() {
   local file line text target permitted allowed
   while IFS=: read -r file line text; do
-    target=${text#*\"}
-    target=${target%%\"*}
+    target=${text#*[\"<]}
+    target=${target%%[\">]*}
     target=${target#"$2"}
     [ -n "$2" ] || [ -d "${target%%/*}" ] || continue  # a library's header
     allowed=0
@@ -41,7 +43,7 @@ check_includes() {
     [ $allowed -eq 1 ] && continue
     echo "$file:$line: $1/ may include ${2:+of $2 }$3, found \"$target\""
     wrong=1
-  done < <(grep -rnE "^[[:space:]]*#include \"$2" "$1" --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+  done < <(grep -rnE "$include$2" "$1" "${sources[@]}")
 }
 for folder in "${!may[@]}"; do [ -d "$folder" ] && check_includes "$folder" "" "${may[$folder]}"; done
 for folder in "${!may_in_cli[@]}"; do check_includes "cli/$folder" cli/ "${may_in_cli[$folder]}"; done
@@ -57,12 +59,12 @@ for folder in "${!doors[@]}"; do
   [ -d "$folder" ] || { echo "$folder: expected a folder behind a door, found none"; wrong=1; }
   while IFS=: read -r file line text; do
     [[ "$file" == "${folder%%/*}/"* ]] && continue
-    header=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
+    header=${text#*[\"<]}
+    header=${header%%[\">]*}
     [[ " ${doors[$folder]} " == *" ${header#"$folder"/} "* ]] && continue
     echo "$file:$line: expected the door $folder.h, found \"$header\", which is behind it"
     wrong=1
-  done < <(grep -rnE "^[[:space:]]*#include \"$folder/" program layers partition engine cpu cuda data models tools cli bench \
-    --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh')
+  done < <(grep -rnE "$include$folder/" program layers partition engine cpu cuda data models tools cli bench "${sources[@]}")
 done
 types=$(tr '\n' ' ' <layers/layer.h | sed -E 's/.*using Layer = std::variant<([^>]*)>.*/\1/' | tr -s ', ' '|')
 while IFS= read -r found; do

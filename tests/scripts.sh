@@ -29,6 +29,16 @@ expect 2 'found ""' ./check one
 expect 2 "usage: cmake/pack.sh" cmake/pack.sh
 expect 2 "usage: tests/gpu/memcheck.sh" tests/gpu/memcheck.sh
 
+# A folder's tests, as if `check` had built them.
+mkdir -p "$folder/source/tests" "$folder/source/build/debug/tests" "$folder/stubs"
+cp check "$folder/source/check"
+cp tests/CMakeLists.txt "$folder/source/tests/CMakeLists.txt"
+ln -s "$build/tests/base_test" "$folder/source/build/debug/tests/base_test"
+printf '#!/bin/sh\n' | tee "$folder/source/install-packages" >"$folder/stubs/cmake"
+chmod +x "$folder/source/install-packages" "$folder/stubs/cmake"
+expect 0 "" env "PATH=$folder/stubs:$PATH" "$folder/source/check" one base 'NearestName.*'
+expect 2 'which matches none' env "PATH=$folder/stubs:$PATH" "$folder/source/check" one base 'NoSuchTest.*'
+
 # Neither apt-get nor what a build needs.
 mkdir "$folder/bin"
 for program in bash cat env; do ln -s "$(command -v $program)" "$folder/bin/$program"; done

@@ -81,5 +81,9 @@ for dtype in "${dtypes[@]}"; do
     done
   done
 done
+if [ $cases -eq 0 ]; then
+  echo "verify_matrix.sh: expected at least one case, found none of the plans ${plans[*]} on ${counts[*]} devices (hybrid takes 4 or more)" >&2
+  exit 2
+fi
 echo "$cases cases, $disagree disagree"
 [ $disagree -eq 0 ]
