@@ -52,6 +52,14 @@ printf '#!/bin/sh\necho 1000\n' >"$folder/bin/id"
 for program in grep mktemp rm sh; do ln -s "$(command -v $program)" "$folder/bin/$program"; done
 chmod +x "$folder"/bin/*
 expect 69 "sudo was refused" env "PATH=$folder/bin" ./install-packages cmake
+# One that knows no such package, as root.
+printf '#!/bin/sh\necho 0\n' >"$folder/bin/id"
+printf '#!/bin/sh\necho "E: Unable to locate package"; exit 100\n' >"$folder/bin/apt-get"
+printf '#!/bin/sh\nexit 1\n' >"$folder/bin/sleep"  # or the ticker's would outlive it
+chmod +x "$folder/bin/sleep"
+ln -s "$(command -v tail)" "$folder/bin/tail"
+expect 69 "Unable to locate package" env "PATH=$folder/bin" ./install-packages cmake
+expect 69 "CMake 3.25 or newer" env "PATH=$folder/bin" ./install-packages cmake
 
 # As a build without CUDA, where no library is Colonnade's.
 mkdir "$folder/build"

@@ -32,7 +32,7 @@ machine; it runs on CPUs, and on GPUs with colonnade-cuda.")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libcolonnade-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-    "libabsl-dev, libdnnl-dev, ocl-icd-opencl-dev, nlohmann-json3-dev, zlib1g-dev, libjpeg62-turbo-dev, libpng-dev")
+    "libabsl-dev, libdnnl-dev, ocl-icd-opencl-dev, nlohmann-json3-dev, zlib1g-dev, libjpeg-dev, libpng-dev")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "g++ (>= 4:12), cmake (>= 3.25)")
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS colonnade)
 set(CPACK_DEBIAN_DEV_DESCRIPTION "trains convolutional networks on several devices: C++ libraries
