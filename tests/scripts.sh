@@ -38,6 +38,17 @@ printf '#!/bin/sh\n' | tee "$folder/source/install-packages" >"$folder/stubs/cma
 chmod +x "$folder/source/install-packages" "$folder/stubs/cmake"
 expect 0 "" env "PATH=$folder/stubs:$PATH" "$folder/source/check" one base 'NearestName.*'
 expect 2 'which matches none' env "PATH=$folder/stubs:$PATH" "$folder/source/check" one base 'NoSuchTest.*'
+# What its tests left out.
+cat >"$folder/stubs/ctest" <<'CTEST'
+#!/bin/sh
+mkdir -p build/release/Testing/Temporary
+printf 'x_test.cc:3: Skipped\nskipped: no moon\nskipped: no moon\nskipped: no sun\n' >build/release/Testing/Temporary/LastTest.log
+CTEST
+chmod +x "$folder/stubs/ctest"
+expect 0 "== left out, and why:
+      2 no moon
+      1 no sun
+== all passed: release" env "PATH=$folder/stubs:$PATH" "$folder/source/check" release
 
 # Neither apt-get nor what a build needs.
 mkdir "$folder/bin"

@@ -261,7 +261,7 @@ TEST(BusyWarning, IsOfATenthOfTheTimeOrMore) {
 
 // Two devices on one core wait for each other.
 TEST_F(Command, BenchStepAndCalibrateWarnWhereThreadsWaitForACore) {
-  if (!CountsCoreWaits()) GTEST_SKIP() << "this system does not count how long threads wait for a core";
+  if (!CountsCoreWaits()) GTEST_SKIP() << "skipped: this system does not count how long threads wait for a core";
   const std::vector<int> cores = cpu::CoresOfProcess();
   const auto on_one_core = [&](const std::string& words) {
     return Wait(Start(words, [&] { cpu::KeepToCores({cores.front()}); }));

@@ -150,7 +150,7 @@ TEST_F(Command, CalibrateInBf16WritesAProfileOfItsOwn) {
 
 // As of element types: a profile is of one kind of kernels.
 TEST_F(Command, CalibrateByWinogradWritesAProfileOfItsOwn) {
-  if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
+  if (!cpu::HasWinograd()) GTEST_SKIP() << "skipped: this processor has no Winograd kernels";
   const std::string profile = In("colonnade/machine-winograd.json");
   const Result calibrated = RunHere("calibrate --model=two_column --batch=32 --devices=2 --kernels=winograd");
   ASSERT_EQ(calibrated.code, 0) << calibrated.err;

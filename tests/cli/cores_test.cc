@@ -41,7 +41,7 @@ class Cores : public Command {
 };
 
 TEST_F(Cores, OneGivesTheBitsOfAll) {
-  if (HasOne()) GTEST_SKIP() << "this process may use one core alone: there is nothing to compare with";
+  if (HasOne()) GTEST_SKIP() << "skipped: this process may use one core alone: there is nothing to compare with";
   for (const std::string flags :
        {"--model=lenet --data=synthetic --plan=hybrid", "--model=two_column --data=digits --plan=data",
         "--model=resnet20 --width=0.25 --data=synthetic --plan=hybrid"}) {

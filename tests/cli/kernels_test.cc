@@ -97,7 +97,7 @@ TEST_F(Command, WinogradKernelsAgreeOrTheMessageSaysWhyTheyAreNotThere) {
 
 // The profile states rates of oneDNN's kernels.
 TEST_F(Command, PredictedMemoryIsWhatTheKernelsTakeThatAreAskedFor) {
-  if (!cpu::HasWinograd()) GTEST_SKIP() << "this processor has no Winograd kernels";
+  if (!cpu::HasWinograd()) GTEST_SKIP() << "skipped: this processor has no Winograd kernels";
   std::set<int64_t> bytes;
   for (const char* kernels : {"onednn", "winograd"}) {
     const std::string flags = absl::StrCat(" --model=resnet20 --batch=32 --json --kernels=", kernels);

@@ -238,7 +238,7 @@ TEST(FirstSteps, OfATrainingWithMoreThreadsThanCoresNameTheCores) {
   const auto [measured, verdict] =
       TrainAndJudge(/*times_on_device_1=*/1, absl::ZeroDuration(), /*threads_per_device=*/2, /*judges_cores=*/true);
   cpu::KeepToCores(cores);
-  if (!CountsCoreWaits()) GTEST_SKIP() << "this system does not count how long threads wait for a core";
+  if (!CountsCoreWaits()) GTEST_SKIP() << "skipped: this system does not count how long threads wait for a core";
   EXPECT_EQ(verdict.cause, Cause::kCores) << VerdictText(measured, verdict, std::nullopt).back();
 }
 

@@ -69,7 +69,7 @@ class WinogradLoopsTest : public LoopsFixture {
 
   void SetUp() override {
     LoopsFixture::SetUp();
-    if (kIsBf16 && LoopsHere<Factor>(3).empty()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+    if (kIsBf16 && LoopsHere<Factor>(3).empty()) GTEST_SKIP() << "skipped: this processor has no AVX512_BF16";
   }
 
   // Whole numbers where they are rounded to bf16: sums of few of them are not rounded then.

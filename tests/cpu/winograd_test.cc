@@ -67,7 +67,7 @@ class Winograd : public ::testing::Test {
     if (backend.ok()) return;
     EXPECT_EQ(backend.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(backend.status().message(), ::testing::HasSubstr("need a processor with AVX-512, or AVX2 and FMA"));
-    GTEST_SKIP() << backend.status().message();
+    GTEST_SKIP() << "skipped: " << backend.status().message();
   }
 
   int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
@@ -136,7 +136,7 @@ TEST_F(Winograd, TheGradientOfABiasKeepsItsDigitsHoweverManyTilesThereAre) {
 // Where a processor has AVX512_BF16 and no AMX, many channels are multiplied in bf16: y, dx and dw differ by more than the
 // rounding of what is written, which the reference has, too, and by less than two more roundings of each factor.
 TEST_F(Winograd, OfManyChannelsMultipliesInBf16) {
-  if (cpu::Bf16WinogradProducts() != "in fp32, of many channels in bf16") GTEST_SKIP() << cpu::Bf16Products();
+  if (cpu::Bf16WinogradProducts() != "in fp32, of many channels in bf16") GTEST_SKIP() << "skipped: " << cpu::Bf16Products();
   for (int round = 0; round < Draws(16); ++round) {
     const int64_t groups = Between(1, 2);
     Shapes of = {.inputs = 16 * groups * Between(10, 13),

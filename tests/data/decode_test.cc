@@ -74,7 +74,7 @@ class Djpeg : public Folder {
   }
 
   void SetUp() override {
-    if (std::system("djpeg -version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no djpeg here (libjpeg-turbo-progs)";
+    if (std::system("djpeg -version >/dev/null 2>&1") != 0) GTEST_SKIP() << "skipped: no djpeg here (libjpeg-turbo-progs)";
   }
 };
 
@@ -87,7 +87,7 @@ TEST_F(Djpeg, DecodesFilesOfAllKindsTheSame) {
 
 TEST_F(Djpeg, DecodesPhotographsTheSame) {
   const std::vector<std::string> files = FilesOf("imagenet-samples/imagenet-samples.tar");
-  if (files.empty()) GTEST_SKIP() << "no shared data here";
+  if (files.empty()) GTEST_SKIP() << "skipped: no shared data here";
   for (size_t i = 0; i < files.size(); i += 6) {
     ExpectSame(files[i], 1);
     ExpectSame(files[i], 3);
@@ -109,7 +109,7 @@ struct SharedSet {
 
 void ExpectSet(const SharedSet& expected) {
   const std::vector<std::string> files = FilesOf(expected.file);
-  if (files.empty()) GTEST_SKIP() << "no shared data here";
+  if (files.empty()) GTEST_SKIP() << "skipped: no shared data here";
   EXPECT_EQ(files.size(), expected.images);
   size_t grey = 0;
   uint64_t sum = ChecksumOf("");
