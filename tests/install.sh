@@ -8,7 +8,12 @@ if grep -q '^COLONNADE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then
   echo "skipped: a build with sanitizers is not for installing"
   exit 77
 fi
+touch "$folder/before"
 cmake --install "$1" --prefix "$folder/first" >/dev/null
+if [ -n "$(find "$1/pages" -newer "$folder/before" 2>/dev/null)" ]; then
+  echo "an installation writes pages to the build folder, which may be another user's"
+  exit 1
+fi
 mv "$folder/first" "$folder/moved"
 cmake -S "$(dirname "$0")/../examples" -B "$folder/build" -G Ninja -DCMAKE_CXX_COMPILER="$2" -DCMAKE_CXX_FLAGS="-Wall -Werror" \
   -DCMAKE_PREFIX_PATH="$folder/moved" >/dev/null
