@@ -9,7 +9,7 @@ set(interface
     tools/calibration.h tools/drawing.h tools/gpus.h tools/host_memory.h tools/fit.h tools/intervals.h tools/machines.h tools/measure.h tools/memory_fit.h
     tools/network_file.h tools/planning.h tools/plot.h tools/rows.h tools/transfers.h tools/verify_plan.h)
 
-# public_headers(OUT): the interface and its own includes, by path from the root.
+# public_headers(OUT): the interface and its own includes, by path from the root. Where one of them changes, CMake looks again (in a second).
 function(public_headers out)
   set(todo ${interface})
   set(all "")
@@ -26,5 +26,6 @@ function(public_headers out)
       endforeach()
     endif()
   endwhile()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${all})
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
