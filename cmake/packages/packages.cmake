@@ -38,7 +38,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS colonnade)
 set(CPACK_DEBIAN_DEV_DESCRIPTION "trains convolutional networks on several devices: C++ libraries
 Headers, static libraries and the CMake package of Colonnade, by which a
 program defines a network, plans how it is spread over devices, trains,
-verifies and predicts it. Five examples are in the folder of documents.")
+verifies and predicts it. Six examples are in the folder of documents.")
 
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME colonnade-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS ON)
