@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "cpu/threads/cores.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/io/file.h"
 #include "gtest/gtest.h"
 #include "tests/cli/command.h"

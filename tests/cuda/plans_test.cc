@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "cuda/backend.h"
 #include "gtest/gtest.h"
 #include "host_calls.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cuda/backend.h"
 #include "cuda/load/layout.h"
 #include "engine/classification.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "data/file.h"
 #include "data/tar_samples.h"
 #include "gmock/gmock.h"

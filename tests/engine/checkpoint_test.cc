@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/checkpoint_saver.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "engine/io/append_file.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/file.h"

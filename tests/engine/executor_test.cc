@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/classification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

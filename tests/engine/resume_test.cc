@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cpu/backend.h"
 #include "engine/checkpoint.h"
 #include "engine/trainer.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/io/file.h"
 #include "gtest/gtest.h"
 #include "tests/allocations.h"

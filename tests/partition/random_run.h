@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/classification.h"
 #include "gtest/gtest.h"
 #include "layers/traits.h"
