@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every relative link of a Markdown file, also one by reference (`[x]: path`), names a file that exists, and where it has an anchor, a heading of that
-# page. docs/README.md lists every page of docs/.
+# page. docs/README.md lists every page of docs/. $1: the folder that has them, where it is not this tree.
 set -uo pipefail
 export LC_ALL=C.UTF-8
-cd "$(dirname "$0")/.." || exit 1
+cd "${1:-$(dirname "$0")/..}" || exit 1
 wrong=0
 
 # anchors PAGE: those that a forge gives its headings.

@@ -31,10 +31,14 @@ expect_refusal() {  # text, lines of a project
   exit 1
 }
 expect_refusal 'found "nonsense"' 'find_package(colonnade CONFIG REQUIRED COMPONENTS cpu nonsense)'
+cp -r "$folder/moved/lib/cmake/colonnade" "$folder/at[0]"
+expect_refusal "expected a path without [ and ]" "set(colonnade_DIR \"$folder/at[0]\")
+find_package(colonnade CONFIG REQUIRED)"
 sed -i 's/^set(colonnade_compiler .*/set(colonnade_compiler Clang)/' "$folder/moved/lib/cmake/colonnade/colonnadeConfig.cmake"
 expect_refusal "expected Clang, by which these libraries were built, found " \
   'set(CMAKE_CXX_COMPILER_ID GNU)
 find_package(colonnade CONFIG REQUIRED)'
+"$(dirname "$0")/doc_links.sh" "$folder/moved/share/doc/colonnade"
 # What is internal is not installed, and what is installed includes nothing that is not.
 include=$folder/moved/include/colonnade
 if grep -rl 'Internal to' "$include"; then echo "expected no internal headers in $include"; exit 1; fi
