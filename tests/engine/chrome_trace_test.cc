@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/trace.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "program/builder.h"
