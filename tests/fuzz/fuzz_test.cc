@@ -1,5 +1,6 @@
 // Every target on its corpus and on mutations of it: tests/fuzz.sh goes on from there with a fuzzer.
 
+#include <filesystem>
 #include <ostream>
 #include <random>
 #include <string>
