@@ -4,7 +4,6 @@
 // All Programs stay loaded and run slice by slice, so that they meet the same changes of the machine's speed. With
 // --deterministic each plan runs twice, which shows what that costs. Step times are means without the longest tenth; the
 // spread is that of the slices.
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>

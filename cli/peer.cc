@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"

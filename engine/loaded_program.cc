@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "engine/backend.h"
 #include "program/visit_dtype.h"

@@ -1,7 +1,6 @@
 #include "program/verify.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/status_macros.h"
 #include "program/verify/rules.h"

@@ -1,7 +1,6 @@
 #include "tools/svg.h"
 
 #include <array>
-#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
-#include "base/status_macros.h"
 #include "cli/session/optimizer.h"
 
 namespace colonnade::cli {

@@ -1,6 +1,5 @@
 #include "cli/session/network.h"
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
-#include <new>
 #include <system_error>
 #include <utility>
 

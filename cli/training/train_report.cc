@@ -1,6 +1,5 @@
 #include "cli/training/train_report.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "cpu/ops/conv_rows.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <numeric>
 

@@ -1,7 +1,5 @@
 #include "cpu/ops/gemm.h"
 
-#include <utility>
-
 #include "cpu/ops/choose.h"
 #include "cpu/ops/product.h"
 #include "cpu/ops/staging.h"

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "cpu/ref/dense.h"

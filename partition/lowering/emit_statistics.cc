@@ -1,8 +1,5 @@
 // Sums over devices that only state is updated by: the buckets in which they lie, and their reductions.
 
-#include <utility>
-#include <vector>
-
 #include "partition/lowering/emission.h"
 #include "partition/task_work.h"
 

@@ -1,6 +1,5 @@
 #include "partition/planner/proposals.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 

@@ -1,6 +1,5 @@
 // The rules `waits`, `initialised` and `order`: every task finds the data that it needs.
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

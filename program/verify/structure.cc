@@ -1,6 +1,5 @@
 // The rule `structure`: every id and box is in range, so that the other rules may follow them without a check.
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
