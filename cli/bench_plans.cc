@@ -98,12 +98,6 @@ absl::Status LoadPlan(const std::string& name, const partition::Plan& plan, cons
   return absl::OkStatus();
 }
 
-std::vector<std::string> NamesOfPlans() {
-  std::vector<std::string> names = partition::PlanNames();
-  names.emplace_back(partition::kAutoPlan);
-  return names;
-}
-
 bool IsAskedFor(const PlansFlags& flags, absl::string_view plan) {
   return flags.plans.empty() ? flags.devices > 1 || plan == "single" : absl::c_linear_search(flags.plans, plan);
 }
@@ -226,7 +220,7 @@ SubCommand AddBenchPlans(CLI::App& bench) {
       "plans", "Every named plan of a network and the planner's choice, in turn: predicted and measured, with the spread.");
   const auto flags = std::make_shared<PlansFlags>();
   plans->add_option("PLAN", flags->plans, "the plans that are timed, by name (default: all)")
-      ->check(CLI::IsMember(NamesOfPlans()));
+      ->check(CLI::IsMember(partition::PlanNamesAndAuto()));
   plans->add_option("--model", flags->model, "network of the zoo")->type_name("MODEL")->required();
   plans->add_option("--batch", flags->batch, "global batch")
       ->check(CLI::Range(int64_t{1}, kMostBatch))

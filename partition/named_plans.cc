@@ -192,6 +192,12 @@ const std::vector<std::string>& PlanNames() {
   return names;
 }
 
+std::vector<std::string> PlanNamesAndAuto() {
+  std::vector<std::string> names = PlanNames();
+  names.emplace_back(kAutoPlan);
+  return names;
+}
+
 bool IsNamedPlan(absl::string_view name) { return FormOf(name) != nullptr; }
 
 absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, const NamedPlanOptions& options) {
@@ -202,10 +208,8 @@ absl::StatusOr<Plan> NamedPlan(absl::string_view name, const LayerGraph& graph, 
           absl::StrFormat("plan \"%s\" has no fixed form: a search finds it for a machine (SearchPlans); expected one of %s",
                           name, absl::StrJoin(PlanNames(), ", ")));
     }
-    std::vector<std::string> names = PlanNames();
-    names.push_back(kAutoPlan);
     return absl::FailedPreconditionError(absl::StrFormat("unknown plan \"%s\"%s; expected one of %s, auto, or a plan file",
-                                                         name, base::DidYouMean(", ", name, names),
+                                                         name, base::DidYouMean(", ", name, PlanNamesAndAuto()),
                                                          absl::StrJoin(PlanNames(), ", ")));
   }
   RETURN_IF_ERROR(CheckBatchSize(graph, options.global_batch));

@@ -21,6 +21,8 @@
 namespace colonnade::partition {
 
 const std::vector<std::string>& PlanNames();
+// Returns them and kAutoPlan, the last.
+std::vector<std::string> PlanNamesAndAuto();
 bool IsNamedPlan(absl::string_view name);
 
 struct NamedPlanOptions {

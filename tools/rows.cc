@@ -33,12 +33,6 @@ enum class Scaling { kStrong, kWeak };
 constexpr const char* kScalings[] = {"strong", "weak"};
 constexpr const char* kTimes[] = {"step_ms", "images_per_sec", "days"};
 
-std::vector<std::string> PlanNamesWithAuto() {
-  std::vector<std::string> names = partition::PlanNames();
-  names.emplace_back(partition::kAutoPlan);
-  return names;
-}
-
 std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
   for (const models::ModelInfo& model : models::AllModels()) names.push_back(model.name);
@@ -102,7 +96,7 @@ Row ReadRow(const JsonFields::Json& json, const std::string& path, const RowTabl
     fields.Find("model");
   }
   fields.Count("devices", row.devices, true, kDevices);
-  fields.Word("plan", PlanNamesWithAuto(), row.plan);
+  fields.Word("plan", partition::PlanNamesAndAuto(), row.plan);
   fields.Count("batch", row.global_batch, defaults.batch == 0, kBatches);
   Scaling scaling = defaults.scaling;
   fields.Choice("scaling", kScalings, scaling);

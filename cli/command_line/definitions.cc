@@ -11,7 +11,6 @@
 #include "absl/strings/strip.h"
 #include "models/models.h"
 #include "partition/named_plans.h"
-#include "partition/plan.h"
 #include "tools/machines.h"
 
 namespace colonnade::cli {
@@ -25,8 +24,7 @@ Words ValuesOfType(const std::string& type) {
   if (type == "MODEL") {
     for (const models::ModelInfo& model : models::AllModels()) words.push_back(model.name);
   } else if (type == "PLAN") {
-    words = partition::PlanNames();
-    words.emplace_back(partition::kAutoPlan);
+    words = partition::PlanNamesAndAuto();
   } else if (type == "MACHINE") {
     words.emplace_back("local");
     for (const data::EmbeddedFile& file : tools::ShippedMachines())
