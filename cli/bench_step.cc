@@ -213,8 +213,6 @@ double Total(const engine::Breakdown& times) {
   return InSeconds(times.compute + times.exposed_communication + times.input_wait + times.idle);
 }
 
-double BytesMoved(const program::Work& work) { return static_cast<double>(work.bytes_read + work.bytes_written); }
-
 int64_t PeakBytes(const StepReport& report) {
   int64_t most = 0;
   for (const engine::DeviceMemory& device : report.memory) most = std::max(most, device.total_bytes());
@@ -240,7 +238,7 @@ Json StepJson(const StepFlags& flags, const Session& session, const StepReport& 
        {"step_ms", {{"median", 1e3 * report.median}, {"p10", 1e3 * report.tenth}, {"p90", 1e3 * report.nine_tenths}}},
        {"images_per_s", ImagesPerSecond(flags.plan, report.median)},
        {"flop_per_s", static_cast<double>(report.work.flops) / report.median},
-       {"bytes_per_s", BytesMoved(report.work) / report.median},
+       {"bytes_per_s", static_cast<double>(report.work.bytes_moved()) / report.median},
        {"sent_bytes_per_s", static_cast<double>(report.work.bytes_sent) / report.median},
        {"host_ms", 1e3 * report.host},
        {"start_up", SpentJson(report.start_up)},
@@ -257,7 +255,7 @@ Json StepJson(const StepFlags& flags, const Session& session, const StepReport& 
                              {"tasks", kind.tasks},
                              {"device_ms", 1e3 * kind.seconds / report.devices},
                              {"flops", kind.work.flops},
-                             {"bytes", kind.work.bytes_read + kind.work.bytes_written},
+                             {"bytes", kind.work.bytes_moved()},
                              {"sent_bytes", kind.work.bytes_sent}});
   }
   for (const engine::DeviceMemory& device : report.memory) json["peak_memory_bytes"].push_back(device.total_bytes());
@@ -280,7 +278,7 @@ void PrintStep(const StepFlags& flags, const StepReport& report) {
                             ImagesPerSecond(flags.plan, report.median)));
   PrintLine(absl::StrFormat("all devices together: %.2f GFLOP/s, %.2f GB/s read and written by kernels, %.3f GB/s sent",
                             static_cast<double>(report.work.flops) / report.median / 1e9,
-                            BytesMoved(report.work) / report.median / 1e9,
+                            static_cast<double>(report.work.bytes_moved()) / report.median / 1e9,
                             static_cast<double>(report.work.bytes_sent) / report.median / 1e9));
   const double total = Total(report.times);
   PrintLine(absl::StrFormat(
@@ -299,7 +297,7 @@ void PrintStep(const StepFlags& flags, const StepReport& report) {
   double sum = 0;
   for (const auto& [name, kind] : report.kinds) sum += kind.seconds;
   for (const auto& [name, kind] : SortedKinds(report)) {
-    const double bytes = std::max(BytesMoved(kind.work), static_cast<double>(kind.work.bytes_sent));
+    const auto bytes = static_cast<double>(std::max(kind.work.bytes_moved(), kind.work.bytes_sent));
     const std::string flops =
         kind.work.flops > 0 ? absl::StrFormat("%.2f", static_cast<double>(kind.work.flops) / kind.seconds / 1e9) : "-";
     PrintLine(absl::StrFormat("%-32s %6d %14.3f %6.1f %% %10s %8.2f", name, kind.tasks, 1e3 * kind.seconds / report.devices,

@@ -34,6 +34,7 @@ struct BufferUse {
 // What a task costs, from shapes alone; never measured. bytes_sent is what leaves this device.
 struct Work {
   int64_t flops = 0, bytes_read = 0, bytes_written = 0, bytes_sent = 0;
+  int64_t bytes_moved() const { return bytes_read + bytes_written; }
   bool operator==(const Work&) const = default;
 };
 

@@ -275,7 +275,7 @@ void Observations::AddTask(const program::Program& program, const Task& task, co
   // An op that does little for each byte is known by its bytes.
   const bool by_flops = program::IsTimedByFlops(program::CostClassOf(std::get<program::Compute>(task.body).op));
   seen.flops = by_flops ? static_cast<double>(task.work.flops) : 0;
-  seen.bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
+  seen.bytes = static_cast<double>(task.work.bytes_moved());
   seen.times.push_back({task.device, std::max(1e-9, absl::ToDoubleSeconds(time.end - time.start))});
 }
 

@@ -14,11 +14,9 @@ namespace {
 constexpr double kGiga = 1e9;
 constexpr char kOthers[] = "others";
 
-double BytesOf(const program::Work& work) { return static_cast<double>(work.bytes_read + work.bytes_written); }
-
 Mark MarkOf(const program::Task& task, double seconds) {
   const auto flops = static_cast<double>(task.work.flops);
-  const double bytes = BytesOf(task.work);
+  const auto bytes = static_cast<double>(task.work.bytes_moved());
   return {.x = flops / bytes,
           .y = flops / seconds / kGiga,
           .weight = seconds,
@@ -67,7 +65,7 @@ std::string RooflineAsSvg(const std::string& title, const program::Program& prog
                           const Ceilings& ceilings) {
   std::map<std::string, MarkSeries> kinds;
   for (const program::Task& task : program.tasks) {
-    if (task.work.flops <= 0 || BytesOf(task.work) <= 0 || seconds[task.id.value] <= 0) continue;
+    if (task.work.flops <= 0 || task.work.bytes_moved() <= 0 || seconds[task.id.value] <= 0) continue;
     MarkSeries& kind = kinds[program::Name(task)];
     kind.name = program::Name(task);
     kind.marks.push_back(MarkOf(task, seconds[task.id.value]));

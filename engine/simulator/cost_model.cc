@@ -161,7 +161,7 @@ OpShape ShapeOf(const Task& task) {
       break;
   }
   // Ops that stream through memory depend on how much they move alone.
-  return {.n = std::max(1.0, static_cast<double>(task.work.bytes_read + task.work.bytes_written))};
+  return {.n = std::max(1.0, static_cast<double>(task.work.bytes_moved()))};
 }
 
 double OperandBytes(const program::Program& program, const Task& task) {
@@ -248,7 +248,7 @@ double CostModel::MemorySeconds(double bytes) const {
 
 double CostModel::Seconds(const Task& task) const {
   const double flops = static_cast<double>(task.work.flops);
-  const double bytes = static_cast<double>(task.work.bytes_read + task.work.bytes_written);
+  const auto bytes = static_cast<double>(task.work.bytes_moved());
   const OpRate* op = RateOf(program::Name(task));
   const OpShape shape = ShapeOf(task);
   double by_flops = flops / machine_.flops_per_sec.value, by_bytes = MemorySeconds(bytes);
