@@ -33,6 +33,10 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
+size_t Characters(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
 absl::string_view WholeCharacters(absl::string_view text, size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (text[most] & 0xc0) == 0x80) --most;

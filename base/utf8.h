@@ -16,6 +16,9 @@ size_t CharacterBytes(absl::string_view text);
 // Returns whether all of `text` is characters.
 bool IsUtf8(absl::string_view text);
 
+// Returns the characters of `text`, which is UTF-8.
+size_t Characters(absl::string_view text);
+
 // Returns as many whole characters from the beginning of `text` as `most` bytes hold.
 absl::string_view WholeCharacters(absl::string_view text, size_t most);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/nearest_name.h"
+#include "base/utf8.h"
 
 namespace colonnade::engine {
 namespace {
@@ -12,9 +13,7 @@ constexpr size_t kLongestFound = 60;
 
 std::string Clipped(std::string text) {
   if (text.size() <= kLongestFound) return text;
-  size_t end = kLongestFound - 3;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character of UTF-8
-  return text.substr(0, end) + "...";
+  return absl::StrCat(base::WholeCharacters(text, kLongestFound - 3), "...");
 }
 
 // What is nested may be as deep as the file is long.

@@ -83,9 +83,7 @@ std::string Bytes(int64_t bytes) {
 }
 
 double TextWidth(absl::string_view text, double font_size) {
-  size_t characters = 0;
-  for (char c : text) characters += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
-  return 0.6 * font_size * static_cast<double>(characters);
+  return 0.6 * font_size * static_cast<double>(base::Characters(text));
 }
 
 std::string Clipped(absl::string_view text, double font_size, double width) {

@@ -36,6 +36,11 @@ TEST(CharacterBytes, AreThoseOfTheFirst) {
   EXPECT_EQ(CharacterBytes("\xf0\x9f\x99\x82"), 4);
 }
 
+TEST(Characters, AreThoseOfUtf8) {
+  EXPECT_EQ(Characters(""), 0);
+  EXPECT_EQ(Characters("aé卷\xf0\x9f\x99\x82"), 4);
+}
+
 TEST(WholeCharacters, AreAsManyAsFit) {
   EXPECT_EQ(WholeCharacters("aé卷", 6), "aé卷");
   EXPECT_EQ(WholeCharacters("aé卷", 9), "aé卷");
