@@ -234,12 +234,6 @@ Lines ProfileLines(const std::vector<ProfileFacts>& profiles) {
 
 // ---- JSON
 
-Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-template <class Number>
-Json OrNull(const std::optional<Number>& number) {
-  return number.has_value() ? Json(*number) : Json();
-}
-
 Json GpusJson(const Facts& facts) {
   Json gpus = Json::array();
   for (size_t g = 0; g < facts.cuda->gpus.size(); ++g) {
@@ -411,7 +405,7 @@ Json InfoJson(const Facts& facts) {
             {"instruction_sets", host.instruction_sets},
             {"cores", host.cores},
             {"affinity", host.affinity},
-            {"granted_cores", host.granted_cores.has_value() ? Json(*host.granted_cores) : Json()},
+            {"granted_cores", OrNull(host.granted_cores)},
             {"usable_cores", host.usable_cores}}},
           {"onednn",
            {{"version", facts.onednn.version},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,9 +25,7 @@ std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(absl::StrSplit(text, '\n'), "\n", append);
 }
 
-size_t WidthOf(absl::string_view text) {
-  return static_cast<size_t>(absl::c_count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
+size_t WidthOf(absl::string_view text) { return base::Characters(text); }
 
 std::string PadRight(absl::string_view text, size_t width) {
   std::string padded = Printable(text);
@@ -40,6 +37,10 @@ void PrintLine(absl::string_view line) { std::printf("%s\n", Printable(line).c_s
 
 void PrintJson(const nlohmann::ordered_json& json) {
   std::printf("%s\n", json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+nlohmann::ordered_json OrNull(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
 }
 
 }  // namespace colonnade::cli

@@ -3,6 +3,7 @@
 #ifndef COLONNADE_CLI_OUTPUT_OUTPUT_H_
 #define COLONNADE_CLI_OUTPUT_OUTPUT_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -24,6 +25,13 @@ std::string PadRight(absl::string_view text, size_t width);
 void PrintLine(absl::string_view line);
 // One line of ASCII: all else is escaped as JSON does. Bytes of file names that are no UTF-8 are replaced.
 void PrintJson(const nlohmann::ordered_json& json);
+
+// Return the value, or null where it is empty.
+nlohmann::ordered_json OrNull(const std::string& text);
+template <class Value>
+nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
+  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
 
 }  // namespace colonnade::cli
 

@@ -19,9 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kLabelWidth = 34;
 constexpr double kLeastErrorShown = 5e-4;  // what is below shows as 0.0 %
 
-Json OrNull(bool there, double value) { return there ? Json(value) : Json(nullptr); }
-
-Json OrNull(const std::optional<double>& value) { return OrNull(value.has_value(), value.value_or(0)); }
+Json NumberOrNull(bool there, double value) { return there ? Json(value) : Json(); }
 
 Json RowJson(const Table& table, const TableRow& r) {
   const double published = r.row.published_step_sec;
@@ -33,16 +31,16 @@ Json RowJson(const Table& table, const TableRow& r) {
           {"global_batch", r.row.global_batch},
           {"devices", r.row.devices},
           {"plan", r.row.plan},
-          {"published_days", OrNull(is_published && has_days, has_days ? days(published) : 0)},
-          {"simulated_days", OrNull(has_days, has_days ? days(r.simulated_sec) : 0)},
-          {"simulated_error", OrNull(is_published, is_published ? r.simulated_sec / published - 1 : 0)},
+          {"published_days", NumberOrNull(is_published && has_days, has_days ? days(published) : 0)},
+          {"simulated_days", NumberOrNull(has_days, has_days ? days(r.simulated_sec) : 0)},
+          {"simulated_error", NumberOrNull(is_published, is_published ? r.simulated_sec / published - 1 : 0)},
           {"speedup_published", OrNull(table.PublishedSpeedup(r))},
           {"speedup_simulated", table.SimulatedSpeedup(r)},
-          {"published_step_ms", OrNull(is_published, published * 1e3)},
+          {"published_step_ms", NumberOrNull(is_published, published * 1e3)},
           {"simulated_step_ms", r.simulated_sec * 1e3},
-          {"simulated_step_ms_low", OrNull(has_interval, has_interval ? r.interval->low * 1e3 : 0)},
-          {"simulated_step_ms_high", OrNull(has_interval, has_interval ? r.interval->high * 1e3 : 0)},
-          {"measured_step_ms", OrNull(r.measured_sec.has_value(), r.measured_sec.value_or(0) * 1e3)},
+          {"simulated_step_ms_low", NumberOrNull(has_interval, has_interval ? r.interval->low * 1e3 : 0)},
+          {"simulated_step_ms_high", NumberOrNull(has_interval, has_interval ? r.interval->high * 1e3 : 0)},
+          {"measured_step_ms", NumberOrNull(r.measured_sec.has_value(), r.measured_sec.value_or(0) * 1e3)},
           {"speedup_measured", OrNull(table.MeasuredSpeedup(r))},
           {"note", r.note}};
 }
@@ -76,7 +74,7 @@ nlohmann::ordered_json TableJson(const Table& table) {
           {"global_batch", table.rows[0].row.global_batch},
           {"fit", {{"step_sec", table.machine.step_sec.value}, {"kernel_factor", table.fit ? table.fit->kernel_factor : 1}}},
           {"draws", table.draws},
-          {"order_holds", OrNull(table.draws > 0, table.part_in_order)},
+          {"order_holds", NumberOrNull(table.draws > 0, table.part_in_order)},
           {"rows", std::move(rows)}};
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cpu/about.h"
 #include "cpu/backend.h"
@@ -126,9 +127,7 @@ nlohmann::ordered_json KernelsJson(const BackendFlags& flags, const engine::Mach
   return machine.cores.value > 0 ? nlohmann::ordered_json(flags.kernels) : nlohmann::ordered_json();
 }
 
-nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) {
-  return machine.file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(machine.file);
-}
+nlohmann::ordered_json MachineFileJson(const engine::Machine& machine) { return OrNull(machine.file); }
 
 void WarnOfFit(const engine::Machine& machine, const layers::LayerGraph& graph) {
   const std::string warning = tools::FitWarning(machine, graph);

@@ -19,6 +19,7 @@
 #include "base/steady_now.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/config_items.h"
+#include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/session/learning_rate.h"
 #include "cli/session/optimizer.h"
@@ -493,7 +494,7 @@ nlohmann::ordered_json Checkpointing::Json(const std::optional<absl::Duration>& 
           {"bytes", of_last(bytes_)},
           {"stood_still_ms", stood_still_ms},
           {"written_ms", absl::ToDoubleMilliseconds(written_)},
-          {"resumed_from", resumed_from_.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(resumed_from_)}};
+          {"resumed_from", OrNull(resumed_from_)}};
 }
 
 }  // namespace colonnade::cli

@@ -6,6 +6,7 @@
 #include "cli/build_facts.h"
 #include "cli/command_line/config.h"
 #include "cli/info.h"
+#include "cli/output/output.h"
 #include "cli/session/devices.h"
 #include "cli/session/optimizer.h"
 #include "cpu/about.h"
@@ -105,7 +106,7 @@ std::vector<ResolvedFlag> FlagsThatRepeat(const TrainFlags& flags, const Session
 Json RecordJson(const TrainFlags& flags, const Session& session, const RunFacts& facts) {
   const BuildFacts& build = ThisBuild();
   return {{"version", build.version},
-          {"commit", build.commit.empty() ? Json() : Json(build.commit)},
+          {"commit", OrNull(build.commit)},
           {"machine", MachineJson(flags.backend, facts)},
           {"data", flags.data.source},
           {"data_identity", facts.data_identity},

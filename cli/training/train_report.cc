@@ -130,7 +130,7 @@ Json ReportJson(const TrainFlags& flags, const Session& session, const engine::B
   for (int d = 0; d < devices; ++d) memory.push_back(backend.TakenBytes(d));
   Json json = RunJson(flags, session, backend.name());
   json.update({{"stopped", results.stopped},
-               {"error", results.error.empty() ? Json() : Json(results.error)},
+               {"error", OrNull(results.error)},
                {"steps", report.losses.size()},
                {"first_step", results.start.step},
                {"losses", report.losses},
