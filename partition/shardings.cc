@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/counted.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "layers/common_shardings.h"
 #include "layers/traits.h"
 
@@ -189,7 +190,7 @@ std::vector<layers::EmittedOp> EmitOnOneDevice(const Mesh& mesh, const NodeShard
 namespace {
 
 absl::Status InLayer(const LayerNode& node, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrFormat("layer \"%s\": %s", node.name, status.message()));
+  return base::WithContext(status, absl::StrFormat("layer \"%s\"", node.name));
 }
 
 absl::Status CheckGroupsOfSamples(int64_t group, int64_t global_batch, int64_t step) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/counted.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
 #include "cli/output/output.h"
@@ -275,8 +276,7 @@ absl::Status CheckOutputs(const PredictionFlags& flags) {
                                      {"--report", flags.report, FileKind::kPage}},
                                     others));
   if (flags.drawing.empty()) return absl::OkStatus();
-  const absl::Status drawing = tools::CheckCanDraw(flags.drawing);
-  return drawing.ok() ? drawing : absl::Status(drawing.code(), absl::StrCat("--drawing: ", drawing.message()));
+  return base::WithContext(tools::CheckCanDraw(flags.drawing), "--drawing");
 }
 
 absl::Status WritePlanFiles(const PredictionFlags& flags, const Prediction& p) {

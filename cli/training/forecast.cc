@@ -15,6 +15,7 @@
 #include "base/counted.h"
 #include "base/status_macros.h"
 #include "base/steady_now.h"
+#include "base/with_context.h"
 #include "cli/output/progress.h"
 #include "cli/session/devices.h"
 #include "cpu/backend.h"
@@ -58,7 +59,7 @@ absl::Status CheckMachine(const ProfileFlags& flags, const BackendFlags& backend
   if (flags.machine == "local") return absl::OkStatus();
   const absl::Status opened = tools::OpenMachine(flags.machine, /*notes=*/nullptr, KernelsOf(backend)).status();
   if (!absl::IsFailedPrecondition(opened)) return opened;
-  return absl::FailedPreconditionError(absl::StrCat("--machine: ", opened.message()));
+  return base::WithContext(opened, "--machine");
 }
 
 absl::StatusOr<Forecast> MakeForecast(const SessionFlags& flags, const Session& session, const std::string& backend) {

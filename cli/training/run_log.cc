@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "base/with_context.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/config_items.h"
 #include "cli/output/progress.h"
@@ -36,7 +37,7 @@ constexpr int64_t kMostHeadBytes = 1 << 20;  // of the first line
 const char* LogFlagOf(const RecordFlags& flags) { return flags.log.empty() ? "--curves" : "--log"; }
 
 absl::Status OfLogFlag(const RecordFlags& flags, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(LogFlagOf(flags), ": ", status.message()));
+  return base::WithContext(status, LogFlagOf(flags));
 }
 
 absl::Status CheckHead(const std::string& path, absl::string_view contents) {
