@@ -25,8 +25,8 @@ constexpr int kDeepestJson = 8;
 
 using program::Task;
 
+constexpr int64_t kElementBytes = 4;  // fp32
 constexpr int64_t kSliceChannels = 32, kSide = 8, kPixels = kSide * kSide;
-constexpr double kMostMembers = 4096;
 constexpr double kNothing = -1;  // what results hold before a check
 
 std::optional<program::CollectiveKind> KindOf(const std::string& what) {
@@ -71,7 +71,7 @@ class Expected {
 // What is asked for, rounded down to what each member can move as much of: elements, or whole slices of images.
 int64_t ElementsOf(const TransferCase& transfer) {
   const int64_t unit = transfer.operation == "channel_slice" ? kSliceChannels * kPixels : transfer.members;
-  return std::max<int64_t>(transfer.bytes / 4 / unit, 1) * unit;
+  return std::max<int64_t>(transfer.bytes / kElementBytes / unit, 1) * unit;
 }
 
 // Half the channels of images go to the other half of the peer's: runs of memory with gaps between them on both sides.
@@ -85,7 +85,7 @@ std::vector<program::Member> SliceSides(program::Builder& builder, int64_t eleme
     const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, whole, program::Lifetime::kPersistent);
     sides.push_back({{{x, {{0, 0, 0, 0}, half}, program::Access::kRead},
                       {y, {{0, kSliceChannels, 0, 0}, half}, program::Access::kWrite}},
-                     {.bytes_sent = program::ElementCount(half) * 4}});
+                     {.bytes_sent = program::ElementCount(half) * kElementBytes}});
   }
   return sides;
 }
@@ -98,7 +98,7 @@ std::vector<program::Member> ExchangeSides(program::Builder& builder, const Tran
     if (sends) {
       side.uses.push_back(
           builder.Read(builder.AddBuffer(d, "x", program::DType::kF32, {elements}, program::Lifetime::kPersistent)));
-      side.work.bytes_sent = elements * 4;
+      side.work.bytes_sent = elements * kElementBytes;
     }
     if (receives) {
       side.uses.push_back(
@@ -115,12 +115,12 @@ std::vector<program::Member> CollectiveSides(program::Builder& builder, program:
   for (int d = 0; d < members; ++d) {
     const program::BufferId x = builder.AddBuffer(d, "x", program::DType::kF32, {elements}, program::Lifetime::kPersistent);
     if (kind == program::CollectiveKind::kAllReduce) {
-      sides.push_back({{builder.Accumulate(x)}, {.bytes_sent = elements * 4}});
+      sides.push_back({{builder.Accumulate(x)}, {.bytes_sent = elements * kElementBytes}});
       continue;
     }
     const int64_t result = kind == program::CollectiveKind::kAllGather ? elements * members : elements / members;
     const program::BufferId y = builder.AddBuffer(d, "y", program::DType::kF32, {result}, program::Lifetime::kPersistent);
-    sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * 4}});
+    sides.push_back({{builder.Read(x), builder.Write(y)}, {.bytes_sent = elements * kElementBytes}});
   }
   return sides;
 }
@@ -206,7 +206,8 @@ class LoadedTransfer {
 };
 
 // The bounds of a profile, which takes what is read here; times are in microseconds.
-constexpr engine::Bounds kMemberCounts{2, kMostMembers, ""}, kSizes{1, 1e18, "byte"}, kMicroseconds{1e-6, 1e11, "us"};
+constexpr engine::Bounds kMemberCounts{2, program::kMostDevices, ""}, kSizes{1, 1e18, "byte"},
+    kMicroseconds{1e-6, 1e11, "us"};
 
 TransferTime ReadTransfer(const nlohmann::json& entry, const std::string& place, absl::Status& status) {
   TransferTime transfer;
@@ -247,7 +248,7 @@ absl::StatusOr<std::unique_ptr<engine::Backend>> CpuDevices(int devices) {
   return cpu::MakeCpuBackend({.devices = devices, .threads_per_device = 1});
 }
 
-int64_t RoundedBytes(const TransferCase& transfer) { return 4 * ElementsOf(transfer); }
+int64_t RoundedBytes(const TransferCase& transfer) { return kElementBytes * ElementsOf(transfer); }
 
 absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const TransferOptions& options,
                                         const BackendMaker& make_backend) {
@@ -257,7 +258,7 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
   const engine::HostSlot slots[2] = {};
   ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend->Load(program, slots));
   LoadedTransfer one(transfer, elements, program, *loaded);
-  TransferRun run{.bytes = elements * 4};
+  TransferRun run{.bytes = elements * kElementBytes};
   for (int check = 0; check < options.checks; ++check) RETURN_IF_ERROR(one.Check(check, run));
   for (int step = -options.warm_ups; step < options.repeats; ++step) {
     RETURN_IF_ERROR(one.Step());

@@ -10,6 +10,7 @@
 #include "data/moments.h"
 #include "engine/machine.h"
 #include "engine/machine_quantities.h"
+#include "engine/precision.h"
 #include "engine/trainer.h"
 #include "partition/plan.h"
 #include "program/epsilon.h"
@@ -345,7 +346,7 @@ void AddKernelsFlag(CLI::App& app, BackendFlags& flags) {
 }
 
 void AddDtypeFlag(CLI::App& app, BackendFlags& flags, bool may_be_auto) {
-  std::vector<std::string> types = {"fp32", "tf32", "bf16"};
+  std::vector<std::string> types(std::begin(engine::kPrecisions), std::end(engine::kPrecisions));
   if (may_be_auto) types.push_back("auto");
   app.add_option("--dtype", flags.dtype,
                  absl::StrCat("element type of compute: fp32, bf16, or on GPUs tf32",
