@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "cli/command_line/definitions.h"
+#include "cli/command_line/usage.h"
 #include "cli/commands.h"
 
 namespace colonnade::cli {
@@ -20,13 +21,6 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr char kWrittenBy[] = "# Completion for colonnade, written by `colonnade completion %s`.\n";
-
-// The words that may stand behind those of `app`: sub-commands and groups of them.
-Words NextWords(const CLI::App& app) {
-  Words names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
 
 // "bench|more": the groups, as a pattern of shells.
 std::string GroupPattern(const CLI::App& app) {
@@ -105,8 +99,8 @@ complete -F _colonnade colonnade
 std::string BashScript(const CLI::App& app) {
   std::string text = absl::StrFormat(kWrittenBy, "bash");
   const auto words_case = [&](const std::string& name, const CLI::App& of, const char* flags) {
-    absl::StrAppendFormat(&text, "    %s) flag='' values='%s' flags='%s' ;;\n", name, absl::StrJoin(NextWords(of), " "),
-                          flags);
+    absl::StrAppendFormat(&text, "    %s) flag='' values='%s' flags='%s' ;;\n", name,
+                          absl::StrJoin(NamesOfCommands(of), " "), flags);
   };
   absl::StrAppend(&text, absl::StrReplaceAll(kBashBegin, {{"GROUPS", GroupPattern(app)}}));
   words_case("''", app, "--help --version");
@@ -189,7 +183,7 @@ std::string ZshScript(const CLI::App& app) {
   }
   absl::StrAppend(&text, absl::StrReplaceAll(kZshMiddle, {{"GROUPS", GroupPattern(app)}}));
   for (const CLI::App* group : GroupsOf(app)) {
-    absl::StrAppend(&text, "    ", group->get_name(), ") compadd ", absl::StrJoin(NextWords(*group), " "), " ;;\n");
+    absl::StrAppend(&text, "    ", group->get_name(), ") compadd ", absl::StrJoin(NamesOfCommands(*group), " "), " ;;\n");
   }
   for (const CLI::App* command : SubCommandsOf(app)) {
     absl::StrAppend(&text, "    ", NameOf(*command), ")\n      _arguments");

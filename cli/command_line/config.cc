@@ -310,11 +310,7 @@ std::vector<ResolvedFlag> ResolvedFlags(const CLI::App& command) {
 std::vector<ResolvedFlag> WithAbsolutePaths(std::vector<ResolvedFlag> flags) {
   for (ResolvedFlag& flag : flags) {
     if (!flag.is_path) continue;
-    for (std::string& value : flag.values) {
-      std::error_code error;
-      const std::filesystem::path path = std::filesystem::absolute(value, error);
-      if (!error) value = path.string();
-    }
+    for (std::string& value : flag.values) value = AbsolutePath(value);
   }
   return flags;
 }

@@ -55,12 +55,6 @@ std::vector<std::string> WordsOfValue(const Json& value) {
   return words;
 }
 
-std::string AbsolutePath(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::absolute(file, error);
-  return error ? file : path.string();
-}
-
 // Returns the flags of a record; those that were not given and have no value in it are left out.
 // A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
 // record holds such a plan itself. One that was found may be searched again.
@@ -166,6 +160,12 @@ class TomlReader {
 };
 
 }  // namespace
+
+std::string AbsolutePath(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(file, error);
+  return error ? file : path.string();
+}
 
 absl::StatusOr<std::vector<ConfigItem>> ReadConfig(const std::string& text, const std::string& file,
                                                    const std::vector<std::string>& sections, bool searches_again) {

@@ -29,6 +29,9 @@ struct ConfigItem {
 absl::StatusOr<std::vector<ConfigItem>> ReadConfig(const std::string& text, const std::string& file,
                                                    const std::vector<std::string>& sections, bool searches_again);
 
+// Returns the path of a file from the root; as it is where the system does not know the folder that it begins in.
+std::string AbsolutePath(const std::string& file);
+
 // Returns a value as TOML has it: a number in decimal where `is_number` and it is one, true and false, all else in double
 // quotes.
 std::string TomlOf(const std::string& value, bool is_number);

@@ -35,16 +35,8 @@ std::string FlagMeant(const std::string& word, const std::vector<std::string>& k
 }
 
 std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
-  const std::string nearest = base::NearestName(word, commands);
-  return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", word,
-                         nearest.empty() ? "" : absl::StrFormat(", did you mean \"%s\"?", nearest),
+  return absl::StrFormat("unknown sub-command \"%s\"%s; expected one of %s", word, base::DidYouMean(", ", word, commands),
                          absl::StrJoin(commands, ", "));
-}
-
-std::vector<std::string> NamesOfCommands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  return names;
 }
 
 // What is wrong where no sub-command is named, but the flag `first`.
@@ -214,6 +206,12 @@ std::string WithFlagMeant(const std::string& message, const std::vector<std::str
 }
 
 }  // namespace
+
+std::vector<std::string> NamesOfCommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  return names;
+}
 
 void ReadWholeNumbersInDecimal(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {

@@ -16,6 +16,9 @@ std::string FlagWithoutValue(const std::vector<std::string>& words);
 // 0x10 is none.
 void ReadWholeNumbersInDecimal(CLI::App& app);
 
+// Returns the names of the sub-commands, and groups of them, that may stand behind those of `app`.
+std::vector<std::string> NamesOfCommands(const CLI::App& app);
+
 // Returns what is wrong with a sub-command that `words` name and that there is not; empty if they name none, or one that
 // there is.
 std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words);
