@@ -25,6 +25,7 @@ namespace colonnade::cli {
 
 // The most bytes of a record (cli/training/record.h), which has the loss of each step.
 inline constexpr int64_t kMostRecordBytes = int64_t{1} << 27;
+inline constexpr int kDeepestRecord = 32;  // lists and objects in each other
 
 // The member of a record that holds the plan, as --plan takes it in a file.
 inline constexpr char kPlanInRecord[] = "plan_file";

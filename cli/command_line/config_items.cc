@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/json_text.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "nlohmann/json.hpp"
@@ -59,7 +60,7 @@ std::vector<std::string> WordsOfValue(const Json& value) {
 // A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
 // record holds such a plan itself. One that was found may be searched again.
 absl::StatusOr<std::vector<ConfigItem>> ParseRecord(const std::string& text, const std::string& file, bool searches_again) {
-  const Json record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json record = base::ParseJson<Json>(text, kDeepestRecord).value_or(Json());
   if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: expected TOML, or the object that train --json prints, with \"flags\" in it", file));

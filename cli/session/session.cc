@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "base/counted.h"
+#include "base/json_text.h"
 #include "base/status_macros.h"
 #include "cli/command_line/config.h"
 #include "cli/command_line/errors.h"
@@ -37,9 +38,9 @@ namespace {
 
 // The plan that the record of a run holds, as text; nothing where `json` is no record.
 std::optional<std::string> PlanInRecord(const std::string& json) {
-  const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  const bool is_record = object.is_object() && object.contains("flags") && object.contains(kPlanInRecord);
-  return is_record ? std::optional(object[kPlanInRecord].dump()) : std::nullopt;
+  const auto object = base::ParseJson<nlohmann::json>(json, kDeepestRecord);
+  const bool is_record = object.ok() && object->is_object() && object->contains("flags") && object->contains(kPlanInRecord);
+  return is_record ? std::optional((*object)[kPlanInRecord].dump()) : std::nullopt;
 }
 
 // A plan, and whether a record of a run holds it.

@@ -355,6 +355,12 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});
   Write("run.json", "{\"flags\": {\"bach\": 3}}");
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean \"batch\"?"});
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  Write("run.json", absl::StrCat(R"({"flags": {"lr": )", deep, "}}"));
+  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});
+  Write("run.json", absl::StrCat(R"({"flags": {}, "plan_file": )", deep, "}"));
+  ExpectError(absl::StrCat("plan --model=lenet --machine=dgx1-v100 --plan=", In("run.json")), 65,
+              {"run.json", "nested deeper"});
 }
 
 // Of numbers with spaces around them, too, as a fuzzer found. What is not UTF-8 stands in a record.
