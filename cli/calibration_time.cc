@@ -25,6 +25,7 @@ std::vector<tools::CalibrationPlan> PlansToTime(int devices, bool all) {
 
 std::vector<double> SecondsOfAnImage(const std::vector<Arrival>& arrivals) {
   std::vector<double> seconds;
+  if (arrivals.empty()) return seconds;
   const size_t parts = std::min(kPartsOfInput, arrivals.size() - 1);
   for (size_t part = 0; part < parts; ++part) {
     const Arrival &first = arrivals[part * (arrivals.size() - 1) / parts],

@@ -99,15 +99,14 @@ int ReportUnwritten(int error) {
 }
 
 int Report(const absl::Status& status, const Outcome& outcome) {
+  // Before the results: where their reader has gone, writing ends the process.
+  if (!status.ok()) SayError(status.message(), /*has_lines=*/absl::IsResourceExhausted(status));
   const int error = std::fflush(stdout) != 0 ? errno : 0;
-  const bool is_unwritten =
-      (error != 0 || std::ferror(stdout)) && g_signal != SIGHUP;  // a terminal that has gone reads nothing
-  if (!status.ok()) {
-    SayError(status.message(), /*has_lines=*/absl::IsResourceExhausted(status));
-    if (is_unwritten) ReportUnwritten(error);
-    return colonnade::cli::ExitCodeOf(status);
-  }
-  if (is_unwritten) return ReportUnwritten(error);
+  const bool is_lost = error != 0 || std::ferror(stdout);
+  const int written =
+      is_lost && g_signal != SIGHUP ? ReportUnwritten(error) : kSuccess;  // a terminal that has gone reads nothing
+  if (!status.ok()) return colonnade::cli::ExitCodeOf(status);
+  if (written != kSuccess) return written;
   if (outcome.interrupted) {
     SayError(absl::StrCat("stopped early, as asked; ",
                           outcome.saved.empty() ? "the results are those of the steps done" : outcome.saved));

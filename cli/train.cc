@@ -302,7 +302,6 @@ class Training {
     return RunFieldsOf(flags_, run_.session, course_.learning_rate, streams_.identity);
   }
 
-  // Begins with the state of a checkpoint, of a file of weights, or a new one.
   // Before anything is trained, as a checkpoint's.
   absl::Status CheckRoomToSave() const {
     int64_t bytes = 0;
@@ -315,6 +314,7 @@ class Training {
     return absl::OkStatus();
   }
 
+  // Begins with the state of a checkpoint, of a file of weights, or a new one.
   absl::Status BeginState() {
     RETURN_IF_ERROR(CheckRoomToSave());
     ASSIGN_OR_RETURN(results_.start, checkpointing_->Resume(run_.train->loaded()));

@@ -1,5 +1,6 @@
 # At installation: the pages of `source`, whose links to what is not installed are text there.
 cmake_policy(VERSION 3.25)
+# The examples are those of the component dev.
 set(others "LICENSE|docs/digit_images\\.sh|docs/curves.*|data/digits.*|examples.*")
 file(GLOB pages RELATIVE "${source}" "${source}/README.md" "${source}/CHANGELOG.md" "${source}/docs/*.md")
 execute_process(COMMAND mktemp -d OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)

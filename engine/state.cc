@@ -157,9 +157,9 @@ double ElementAt(const TensorView& tensor, size_t i) {
 }
 
 // The kinds of state that are written where `kind` is: an average of values that are no more would mean nothing.
-absl::Span<const StateKind> WrittenWith(const StateKind& kind) {
-  static constexpr StateKind kValueAndAverage[] = {StateKind::kValue, StateKind::kAverage};
-  return kind == StateKind::kValue ? absl::MakeConstSpan(kValueAndAverage) : absl::MakeConstSpan(&kind, 1);
+std::vector<StateKind> WrittenWith(StateKind kind) {
+  if (kind == StateKind::kValue) return {kind, StateKind::kAverage};
+  return {kind};
 }
 
 // Compares what a device holds of a box with what `other` gave of it.

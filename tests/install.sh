@@ -24,7 +24,7 @@ cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
 expect_refusal() {  # text, lines of a project
   mkdir -p "$folder/asks"
   printf 'cmake_minimum_required(VERSION 3.25)\nproject(asks LANGUAGES CXX)\n%s\n' "$2" >"$folder/asks/CMakeLists.txt"
-  ! cmake -S "$folder/asks" -B "$folder/asks/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$folder/moved" >"$folder/log" 2>&1 &&
+  ! cmake -S "$folder/asks" -B "$folder/asks/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$folder/moved" >"$folder/log" 2>&1 &&
     tr -s ' \n' ' ' <"$folder/log" | grep -F "$1" >/dev/null && return
   cat "$folder/log"
   echo "expected find_package() to fail with: $1"

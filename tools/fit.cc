@@ -51,7 +51,7 @@ absl::StatusOr<double> RootOf(F f, double low, double high, double close_enough)
   return root;
 }
 
-// The factor on kernels at which `program` takes `step_sec` on `machine`.
+// The factor on kernels at which `step` takes on `machine` what was measured.
 absl::StatusOr<double> FactorFor(const engine::Machine& machine, const MeasuredStep& step) {
   const auto excess = [&](double factor) -> absl::StatusOr<double> {
     ASSIGN_OR_RETURN(const double simulated, StepOn(WithSlowerKernels(machine, factor), *step.program));

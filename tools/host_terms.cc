@@ -80,7 +80,7 @@ double VarianceOf(const std::vector<HostRow>& rows, const std::vector<int>& term
 }
 
 // By these terms alone, so that each row comes to 1. Nothing where the rows do not tell the terms apart.
-std::optional<FittedTerms> FitTo(const std::vector<HostRow>& rows, const std::vector<int>& terms) {
+std::optional<FittedTerms> FitTerms(const std::vector<HostRow>& rows, const std::vector<int>& terms) {
   const size_t n = terms.size();
   if (n > 1 && rows.size() <= n) return std::nullopt;
   std::vector<double> lengths, sums(n, 0);
@@ -132,7 +132,7 @@ HostFit FitHostTerms(absl::Span<const HostStep> steps) {
   HostFit best;
   std::optional<double> variance;
   for (const std::vector<int>& terms : SetsOfTerms()) {
-    const std::optional<FittedTerms> fit = FitTo(rows, terms);
+    const std::optional<FittedTerms> fit = FitTerms(rows, terms);
     if (!fit.has_value() || !TellsItsTermsApart(*fit)) continue;
     if (variance.has_value() && fit->variance >= kClearlyLess * *variance) continue;
     variance = fit->variance;

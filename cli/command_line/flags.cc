@@ -397,7 +397,8 @@ void AddStepFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--freeze", flags.freeze,
-                 "layers whose parameters are not trained: names, in which * stands for anything (see colonnade models)")
+                 "layers whose parameters are not trained: names, in which * stands for anything, a comma, too (see "
+                 "colonnade models)")
       ->delimiter(',')
       ->type_name("PATTERN,…")
       ->group(group);
@@ -416,7 +417,7 @@ void AddStepFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags
 // The rule by which parameters are updated, and its numbers.
 void AddUpdateRuleFlags(CLI::App& app, const std::string& group, OptimizerFlags& flags) {
   AddOptimizerFlag(app, group, flags);
-  app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001; lars has none)")
+  app.add_option("--lr", flags.lr, "learning rate (default: the model's; of adamw 0.001, of lars 1)")
       ->check(Number(0, kNoLimit))
       ->group(group);
   app.add_option("--momentum", flags.momentum, "momentum (default: the model's)")->check(Number(0, 1))->group(group);

@@ -28,12 +28,6 @@ absl::StatusOr<LearningRatePolicy> LearningRateOf(const SessionFlags& flags, con
                                                          engine::kLearningRatePolicies, text,
                                                          is_known ? "" : base::DidYouMean("; ", shape, shapes)));
   }
-  if (flags.optimizer.name == "lars" && flags.optimizer.lr < 0) {
-    return absl::FailedPreconditionError(
-        "--lr: expected a rate with --optimizer=lars, found none; the model's is one for SGD, and lars multiplies its own "
-        "by "
-        "--trust: begin with --lr=1 and --trust=0.001");
-  }
   policy->base = flags.optimizer.lr >= 0 ? flags.optimizer.lr : DefaultLearningRate(flags.optimizer, session);
   if (flags.optimizer.base_batch > 0)
     policy->base *= static_cast<double>(flags.plan.batch) / static_cast<double>(flags.optimizer.base_batch);

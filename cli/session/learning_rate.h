@@ -11,8 +11,7 @@
 
 namespace colonnade::cli {
 
-// Returns the policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood,
-// or lars is given no rate.
+// Returns the policy of a run of `steps` steps. FailedPrecondition where the words of --lr-policy are not understood.
 absl::StatusOr<engine::LearningRatePolicy> LearningRateOf(const SessionFlags& flags, const Session& session, int64_t steps);
 // Returns FailedPrecondition where --warm-up does not fit the run.
 absl::Status CheckWarmUp(const engine::LearningRatePolicy& policy);

@@ -23,6 +23,7 @@ namespace colonnade::cli {
 namespace {
 
 constexpr double kAdamWRate = 1e-3, kAdamWDecay = 1e-2;  // torch.optim.AdamW's
+constexpr double kLarsRate = 1;  // with a trust of 0.001; a model's rate is one of SGD, and so small that nothing is learned
 
 program::Optimizer OptimizerOf(const OptimizerFlags& flags, const Session& session) {
   const double momentum = flags.momentum >= 0 ? flags.momentum : session.model.momentum;
@@ -90,7 +91,7 @@ absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& gr
   }
   if (flags.optimizer.trust == 0) {
     return absl::FailedPreconditionError(
-        "--trust: expected a number above 0, found 0, which makes --optimizer=krizhevsky of lars");
+        "--trust: expected a number above 0, found 0; lars without trust is --optimizer=krizhevsky");
   }
   std::vector<std::string> layers;
   for (const layers::LayerNode& node : graph.nodes) {
@@ -130,7 +131,8 @@ partition::UpdateOptions UpdateOptionsOf(const OptimizerFlags& flags, const Sess
 }
 
 double DefaultLearningRate(const OptimizerFlags& flags, const Session& session) {
-  return flags.name == "adamw" ? kAdamWRate : session.model.learning_rate;
+  if (flags.name == "adamw") return kAdamWRate;
+  return flags.name == "lars" ? kLarsRate : session.model.learning_rate;
 }
 
 std::string NameOf(const partition::UpdateOptions& update) {

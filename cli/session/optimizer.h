@@ -13,7 +13,7 @@ namespace colonnade::cli {
 // Refuses flags of another optimiser, and what --freeze cannot mean: a pattern of no layer with parameters, patterns of all,
 // or of a head that is replaced.
 absl::Status CheckUpdate(const SessionFlags& flags, const layers::LayerGraph& graph);
-// Where a flag is not given, the model's recipe for SGD and, but for its rate, LARS; PyTorch's defaults for AdamW.
+// Where a flag is not given, the model's recipe for SGD and, but for the rate, LARS; PyTorch's defaults for AdamW.
 partition::UpdateOptions UpdateOptionsOf(const OptimizerFlags& flags, const Session& session);
 double DefaultLearningRate(const OptimizerFlags& flags, const Session& session);
 

@@ -1,5 +1,8 @@
 // train --checkpoint and --resume, and the sub-command checkpoint, as a user meets them.
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -315,6 +318,13 @@ TEST_F(Checkpointed, ShowVerifyAndExport) {
   EXPECT_EQ(bad.code, 65);
   EXPECT_THAT(bad.out, HasSubstr(absl::StrCat(At(3), ": step 3")));
   EXPECT_THAT(bad.err, HasSubstr(At(2) + "/weights.safetensors"));
+  const auto without_reader = [] {
+    int ends[2];
+    if (::pipe(ends) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0) std::_Exit(97);
+    for (int end : ends) ::close(end);
+  };
+  EXPECT_THAT(Wait(Start(absl::StrCat("checkpoint verify ", Run1()), without_reader)).err,
+              HasSubstr(At(2) + "/weights.safetensors"));
   if (std::filesystem::exists("/dev/full")) {
     const auto onto_full_disk = [] { (void)std::freopen("/dev/full", "w", stdout); };
     const Result lost = Wait(Start(absl::StrCat("checkpoint verify ", Run1()), onto_full_disk));

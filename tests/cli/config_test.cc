@@ -357,7 +357,8 @@ TEST_F(Config, WhatIsNoRecordIsNamed) {
   ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "\"bach\"", "did you mean \"batch\"?"});
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
   Write("run.json", absl::StrCat(R"({"flags": {"lr": )", deep, "}}"));
-  ExpectError(absl::StrCat("train --config=", In("run.json")), 65, {"run.json", "train --json", "\"flags\""});
+  ExpectError(absl::StrCat("train --config=", In("run.json")), 65,
+              {"run.json", "train --json", "as JSON: ", "nested deeper"});
   Write("run.json", absl::StrCat(R"({"flags": {}, "plan_file": )", deep, "}"));
   ExpectError(absl::StrCat("plan --model=lenet --machine=dgx1-v100 --plan=", In("run.json")), 65,
               {"run.json", "nested deeper"});

@@ -124,6 +124,17 @@ TEST_F(Records, OfARunThatGoesOnFollowThoseBefore) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(In("tb")), {}), 2);
 }
 
+// A line of no step is none, whatever it holds.
+TEST_F(Records, OfARunThatGoesOnFollowALineOfListsInLists) {
+  const std::string all =
+      absl::StrCat(kTrainDigits, "--resume --checkpoint=", In("run"), " --log=", In("l.jsonl"), " --steps=");
+  ASSERT_EQ(Run(absl::StrCat(all, 1)).code, 0);
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  Write("l.jsonl", absl::StrCat(*engine::ReadFile(In("l.jsonl")), R"({"step":1,"a":)", deep, R"(,"b":1,"c":1})", "\n"));
+  const Result r = Run(absl::StrCat(all, 2, " --curves=", In("c.svg")));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 TEST_F(Records, OfARunThatBeginsAnewAreNoneOfAnother) {
   const std::string all = absl::StrCat(kTrainDigits, "--log=", In("l.jsonl"), " --steps=");
   ASSERT_EQ(Run(absl::StrCat(all, 3)).code, 0);
