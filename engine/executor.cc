@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "engine/box_runs.h"
 #include "engine/error_context.h"
 #include "program/visit_dtype.h"
@@ -97,7 +98,7 @@ absl::StatusOr<int> Executor::IndexOfInput(absl::string_view name, program::DTyp
     found = absl::StrCat("none", base::DidYouMean("; ", name, names));
   }
   return absl::FailedPreconditionError(absl::StrFormat("network \"%s\": expected an input \"%s\" of %s, found %s",
-                                                       program_.model, name, program::Name(dtype), found));
+                                                       program_.model, base::Legible(name), program::Name(dtype), found));
 }
 
 absl::StatusOr<absl::Span<std::byte>> Executor::NextBytes(int input) {
@@ -112,7 +113,8 @@ absl::Status Executor::WriteScalars(const StepInputs& inputs) {
   RETURN_IF_ERROR(failure_);
   if (in_flight() >= 2) return absl::FailedPreconditionError("two steps are in flight; collect one before the next");
   if (std::max(inputs.seed, inputs.step) > program::kLargestScalar) {
-    return absl::FailedPreconditionError("expected a seed and a step below 2^53");
+    return absl::FailedPreconditionError(absl::StrFormat("expected a seed and a step of at most %d, found seed %d, step %d",
+                                                         program::kLargestScalar, inputs.seed, inputs.step));
   }
   if (!std::isfinite(inputs.learning_rate)) {
     return absl::FailedPreconditionError(absl::StrFormat("expected a finite learning rate, found %g", inputs.learning_rate));
@@ -264,9 +266,10 @@ absl::StatusOr<std::vector<double>> Executor::ReadActivation(absl::string_view l
     if (output.name == layer) return ReadOutput(output);
     shown.push_back(output.name);
   }
-  return absl::FailedPreconditionError(absl::StrFormat("expected a layer that the Program of \"%s\" shows, found \"%s\"%s",
-                                                       program_.model, layer,
-                                                       base::DidYouMean("; ", std::string(layer), shown)));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("expected a layer that the Program of \"%s\" shows, found \"%s\"%s", program_.model, layer,
+                      shown.empty() ? "; it shows none: name the layer in LowerOptions::shown_layers"
+                                    : base::DidYouMean("; ", std::string(layer), shown)));
 }
 
 }  // namespace colonnade::engine

@@ -148,6 +148,15 @@ absl::Status CheckOptions(const program::Program& program, const TrainOptions& o
         absl::StrFormat("expected at least 1 step, from a step and a sample of at least 0, found %d from step %d, sample %d",
                         options.steps, start.step, start.sample));
   }
+  // Data sources read ahead, so that sums of positions stay far below what an int64_t holds.
+  const double last_step = static_cast<double>(start.step) + static_cast<double>(options.steps),
+               last_sample = static_cast<double>(start.sample) +
+                             static_cast<double>(options.steps) * static_cast<double>(program.global_batch);
+  if (std::max(last_step, last_sample) > static_cast<double>(program::kLargestScalar)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "expected a last step and sample of at most %d, found %d steps of %d samples from step %d, sample %d",
+        program::kLargestScalar, options.steps, program.global_batch, start.step, start.sample));
+  }
   if (options.copies.is_due && !(options.copies.begin && options.copies.end)) {
     return absl::FailedPreconditionError(absl::StrFormat("copies: expected begin and end beside is_due, found no %s",
                                                          options.copies.begin ? "end" : "begin"));

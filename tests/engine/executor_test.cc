@@ -478,6 +478,7 @@ TEST(ExecutorInputs, AreFoundByNameAndType) {
   EXPECT_FALSE(executor->HasInput(kImages));
   EXPECT_THAT(std::string(executor->NextInput<float>(kImages).status().message()),
               HasSubstr("expected an input \"images\" of f32, found none"));
+  EXPECT_THAT(std::string(executor->NextInput<float>("a\nb").status().message()), HasSubstr("an input \"a\\nb\" of f32"));
   EXPECT_THAT(std::string(executor->NextInput<float>("picture").status().message()),
               HasSubstr("found none; did you mean \"pictures\"?"));
   EXPECT_THAT(std::string(executor->NextInput<uint8_t>("pictures").status().message()),

@@ -375,6 +375,11 @@ TEST(Train, WhatCannotBeMeantIsRefused) {
   refuses(Train(*setup.train, *digits, {.steps = 0}).status(), "expected at least 1 step");
   refuses(Train(*setup.train, *digits, {.start = {.step = -1}}).status(), "from step -1");
   refuses(Train(*setup.train, *digits, {.start = {.sample = -1}}).status(), "sample -1");
+  constexpr auto kLast = static_cast<int64_t>(program::kLargestScalar);
+  refuses(Train(*setup.train, *digits, {.start = {.step = kLast}}).status(), "expected a last step and sample of at most");
+  refuses(Train(*setup.train, *digits, {.start = {.sample = INT64_MAX - 10}, .steps = 2}).status(),
+          "found 2 steps of 32 samples from step 0, sample 9223372036854775797");
+  EXPECT_TRUE(Train(*setup.train, *digits, {.start = {.step = kLast - 1, .sample = kLast - 32}}).ok()) << "the last";
   refuses(Train(*setup.train, *digits, {.learning_rate = {.shape = LearningRatePolicy::Shape::kCosine}}).status(),
           "LearningRatePolicy::steps");
   refuses(Train(*setup.train, *digits, {.skips_not_finite = true}).status(), "LowerOptions::update.skips_not_finite");

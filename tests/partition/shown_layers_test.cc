@@ -182,7 +182,12 @@ TEST(ShownLayers, WhatCannotBeShownIsNamed) {
 
 TEST(ShownLayers, ALayerThatIsNotShownIsNamed) {
   const layers::LayerGraph graph = *models::BuildModel("lenet", {});
-  const LowerOptions options{.mode = Mode::kEval, .global_batch = 1, .shown_layers = {graph.logits().name}};
+  LowerOptions options{.mode = Mode::kEval, .global_batch = 1};
+  auto none = PlannedRun::Create(graph, SinglePlan(graph), options, cpu::CpuOptions::Kernels::kOneDnn);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_THAT((*none)->executor->ReadActivation(graph.logits().name).status().message(),
+              HasSubstr("it shows none: name the layer in LowerOptions::shown_layers"));
+  options.shown_layers = {graph.logits().name};
   auto run = PlannedRun::Create(graph, SinglePlan(graph), options, cpu::CpuOptions::Kernels::kOneDnn);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT((*run)->executor->ReadActivation(graph.logits().name).status().message(), HasSubstr("no step"));
