@@ -162,7 +162,7 @@ absl::StatusOr<TensorFile> CheckFile(absl::string_view bytes, const CheckpointFi
   if (static_cast<int64_t>(bytes.size()) != stated.bytes) {
     return Damaged(absl::StrFormat("expected %d bytes, found %d", stated.bytes, bytes.size()));
   }
-  ASSIGN_OR_RETURN(TensorFile file, ViewFile(bytes, Halves::kAreRefused, Sum::kIsIgnored));
+  ASSIGN_OR_RETURN(TensorFile file, ViewFile(bytes, Halves::kAreRefused, StatedChecksum::kIsIgnored));
   const std::vector<TensorView>& found = file.tensors;
   const absl::string_view header = bytes.substr(0, found.empty() ? bytes.size() : found[0].bytes.data() - bytes.data());
   if (Xxh3Text(header) != stated.header_xxh3) {

@@ -18,7 +18,8 @@ struct InputSpeed {
 };
 
 // Returns `known`, whose devices and links are those of the machine, with all numbers that runs on it have shown, of origin
-// "measured". Ops and transfers that were not seen have the rates of the fastest that were.
+// "measured". Ops and transfers that were not seen have the rates of the fastest that were, or a guess where there were
+// none.
 engine::Machine MeasuredProfile(engine::Machine known, const Observations& seen,
                                 const std::optional<InputSpeed>& input = {});
 

@@ -258,7 +258,7 @@ absl::StatusOr<TransferRun> RunTransfer(const TransferCase& transfer, const Tran
   const engine::HostSlot slots[2] = {};
   ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedProgram> loaded, backend->Load(program, slots));
   LoadedTransfer one(transfer, elements, program, *loaded);
-  TransferRun run{.bytes = elements * kElementBytes};
+  TransferRun run{.bytes = RoundedBytes(transfer)};
   for (int check = 0; check < options.checks; ++check) RETURN_IF_ERROR(one.Check(check, run));
   for (int step = -options.warm_ups; step < options.repeats; ++step) {
     RETURN_IF_ERROR(one.Step());

@@ -4,9 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_split.h"
-#include "base/json_text.h"
 #include "base/status_macros.h"
-#include "cli/command_line/config.h"
 #include "cli/training/run_log.h"
 #include "engine/io/file.h"
 #include "nlohmann/json.hpp"
@@ -43,7 +41,7 @@ void AddLine(const Json& line, RunCurves& curves) {
 RunCurves CurvesOf(absl::string_view log) {
   RunCurves curves;
   for (absl::string_view text : absl::StrSplit(log, '\n', absl::SkipEmpty())) {
-    const Json line = base::ParseJson<Json>(text, kDeepestRecord).value_or(Json());
+    const Json line = ParseLogLine(text);
     if (line.is_object()) AddLine(line, curves);
   }
   return curves;

@@ -43,7 +43,7 @@ absl::Status OfLogFlag(const RecordFlags& flags, const absl::Status& status) {
 
 absl::Status CheckHead(const std::string& path, absl::string_view contents) {
   const absl::string_view line = contents.substr(0, contents.find('\n'));
-  const Json head = base::ParseJson<Json>(line, kDeepestRecord).value_or(Json());
+  const Json head = ParseLogLine(line);
   if (head.is_object() && head.contains(kLogVersionKey) && head[kLogVersionKey] == kLogVersion) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "%s: expected the log of a run, whose first line has \"%s\": %d, found a file that begins with \"%s\"; name another "
@@ -56,7 +56,7 @@ Json LastHead(absl::string_view contents) {
   const size_t last = contents.rfind(absl::StrCat("\n{\"", kLogVersionKey, "\":"));
   absl::string_view line = contents.substr(last == absl::string_view::npos ? 0 : last + 1);
   line = line.substr(0, line.find('\n'));
-  return base::ParseJson<Json>(line, kDeepestRecord).value_or(Json());
+  return ParseLogLine(line);
 }
 
 // The run's field in the head that stands last in a log; "" where it is no text.
@@ -136,7 +136,7 @@ std::string BeginningOf(const std::string& path) {
 // Whether every run of a log wrote it for its --curves alone, as the flags in its heads say.
 bool IsOfDrawing(absl::string_view log) {
   const auto was_asked_for = [](absl::string_view line) {
-    const Json head = base::ParseJson<Json>(line, kDeepestRecord).value_or(Json());
+    const Json head = ParseLogLine(line);
     if (!head.is_object() || !head.contains("config") || !head["config"].is_string()) return true;
     const auto flags = ReadConfig(head["config"].get<std::string>(), "", {}, /*searches_again=*/false);
     return !flags.ok() || absl::c_any_of(*flags, [](const ConfigItem& flag) { return flag.name == "log"; });
@@ -198,6 +198,8 @@ Json EvaluationJson(const EvaluationRecord& record) {
 std::string LogLine(const Json& object) {
   return absl::StrCat(object.dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
 }
+
+Json ParseLogLine(absl::string_view line) { return base::ParseJson<Json>(line, kDeepestRecord).value_or(Json()); }
 
 absl::StatusOr<int64_t> WholeLogBytes(const std::string& path, absl::string_view contents) {
   if (IsTornHead(contents)) return 0;

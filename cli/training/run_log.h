@@ -63,6 +63,8 @@ nlohmann::ordered_json StepJson(const StepRecord& record);
 nlohmann::ordered_json EvaluationJson(const EvaluationRecord& record);
 // Returns one of them as a line.
 std::string LogLine(const nlohmann::ordered_json& object);
+// Returns what a line holds; null where that is no JSON, or nested deeper than a record (kDeepestRecord).
+nlohmann::ordered_json ParseLogLine(absl::string_view line);
 
 // Returns the bytes of a log's whole lines. InvalidArgument where `contents` begins neither as a log does nor is a torn
 // beginning of one, of which 0 bytes stand.

@@ -408,9 +408,9 @@ absl::StatusOr<std::string> SafetensorsHeader(absl::Span<const TensorView> tenso
   }
 }
 
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves, Sum sum) {
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves, StatedChecksum checksum) {
   ASSIGN_OR_RETURN(Parsed parsed, Parse(bytes, halves));
-  if (sum == Sum::kIsChecked) RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
+  if (checksum == StatedChecksum::kIsChecked) RETURN_IF_ERROR(CheckSum(parsed.header, parsed.data));
   TensorFile file{.tensors = {}, .metadata = std::move(parsed.header.metadata)};
   file.tensors.reserve(parsed.header.entries.size());
   for (Entry& entry : parsed.header.entries) {

@@ -34,14 +34,15 @@ struct TensorFile {
 };
 // What becomes of F16 and BF16 tensors; every one of their numbers is a float, too.
 enum class Halves { kAreRefused, kBecomeFloats };
-// What becomes of the checksum: it is not asked where the reader has sums of its own.
-enum class Sum { kIsChecked, kIsIgnored };
+// What becomes of the checksum that a file states: a reader with sums of its own need not check it.
+enum class StatedChecksum { kIsChecked, kIsIgnored };
 // Returns the F32 and F64 tensors of a file, whose contents are `bytes`, in the order of their bytes, which are not copied,
 // and its metadata without the checksum. Counters of batches are left out. InvalidArgument with tensor, expected and found
 // where the file breaks a rule of the format (header length, JSON, duplicate or unknown keys, offsets that overlap or leave
 // a hole, sizes that do not fit shapes) or its checksum, where it is checked, is not the one that it states. MapWeights
 // (engine/io/weights.h) reads files.
-absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves = Halves::kAreRefused, Sum sum = Sum::kIsChecked);
+absl::StatusOr<TensorFile> ViewFile(absl::string_view bytes, Halves halves = Halves::kAreRefused,
+                                    StatedChecksum checksum = StatedChecksum::kIsChecked);
 absl::StatusOr<std::vector<TensorView>> ViewTensors(absl::string_view bytes);  // those of ViewFile
 // Returns the metadata of ViewFile by looking at the header alone, so that damaged tensors are not noticed.
 absl::StatusOr<Metadata> ViewMetadata(absl::string_view bytes);
