@@ -60,8 +60,9 @@ std::vector<std::string> WordsOfValue(const Json& value) {
 // A name gives the same plan each time, but what a search found depends on more than flags, and a file may have changed: the
 // record holds such a plan itself. One that was found may be searched again.
 absl::StatusOr<std::vector<ConfigItem>> ParseRecord(const std::string& text, const std::string& file, bool searches_again) {
-  absl::StatusOr<Json> parsed = base::ParseJson<Json>(text, kDeepestRecord);
-  const Json record = parsed.ok() ? *std::move(parsed) : Json();
+  const absl::StatusOr<Json> parsed = base::ParseJson<Json>(text, kDeepestRecord);
+  const Json none;
+  const Json& record = parsed.ok() ? *parsed : none;
   if (!record.is_object() || !record.contains("flags") || !record["flags"].is_object()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: expected TOML, or the object that train --json prints, with \"flags\" in it%s", file,
